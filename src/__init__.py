@@ -1,0 +1,1 @@
+"""Tacit: conversational screening research on simulated personas."""

@@ -1,0 +1,1 @@
+"""From interviews to one answer."""

@@ -1,0 +1,132 @@
+"""What is known about the BDI-II without its text: names, clusters, donors, bands.
+
+The instrument's wording is under copyright and stands nowhere in this project; items are known by
+number and by the short names that the eRisk organisers publish.
+"""
+
+from typing import Literal
+
+from src.errors import InputError
+
+NAMES = (
+    "Sadness",
+    "Pessimism",
+    "Past Failure",
+    "Loss of Pleasure",
+    "Guilty Feelings",
+    "Punishment Feelings",
+    "Self-Dislike",
+    "Self-Criticalness",
+    "Suicidal Thoughts or Wishes",
+    "Crying",
+    "Agitation",
+    "Loss of Interest",
+    "Indecisiveness",
+    "Worthlessness",
+    "Loss of Energy",
+    "Changes in Sleeping Pattern",
+    "Irritability",
+    "Changes in Appetite",
+    "Concentration Difficulty",
+    "Tiredness or Fatigue",
+    "Loss of Interest in Sex",
+)
+"""Official names; index 0 is item 1."""
+
+SYNONYMS = {
+    "changes in sleep": 16,
+    "changes in sleep pattern": 16,
+    "sleep changes": 16,
+    "changes in appetite or eating": 18,
+    "appetite changes": 18,
+    "tiredness": 20,
+    "fatigue": 20,
+    "difficulty concentrating": 19,
+    "difficulty in concentrating": 19,
+    "concentration": 19,
+    "suicidal thoughts": 9,
+    "suicidal thoughts and wishes": 9,
+    "suicidal ideation": 9,
+    "guilt": 5,
+    "feelings of guilt": 5,
+    "feelings of punishment": 6,
+    "punishment": 6,
+    "self dislike": 7,
+    "self-criticism": 8,
+    "self criticalness": 8,
+    "anhedonia": 4,
+    "feelings of worthlessness": 14,
+    "low energy": 15,
+    "failure": 3,
+    "loss of libido": 21,
+    "loss of interest in sexual activity": 21,
+}
+"""Other forms seen in gold files and submissions, in lower case."""
+
+CLUSTERS: tuple[tuple[str, tuple[int, ...]], ...] = (
+    ("Mood & Pleasure", (1, 4)),
+    ("Physical", (15, 16, 18, 20)),
+    ("Outlook & Social", (2, 12)),
+    ("Cognition", (13, 19)),
+    ("Self-Perception", (7, 14)),
+    ("Emotional Reactions", (10, 11, 17)),
+    ("Guilt & Self-Criticalness", (5, 8)),
+)
+"""Appendix A: seven clusters over the 17 items that may be probed."""
+
+SENSITIVE = frozenset({3, 6, 9, 21})
+"""Never asked about, never in the focus, never imputed (Appendix B, decision 8)."""
+
+ASSESSABLE = tuple(n for n in range(1, len(NAMES) + 1) if n not in SENSITIVE)
+
+DONORS: dict[int, tuple[int, int, int]] = {
+    1: (4, 2, 10),
+    2: (1, 4, 14),
+    4: (1, 12, 20),
+    5: (8, 7, 14),
+    7: (14, 8, 5),
+    8: (5, 7, 14),
+    10: (1, 4, 5),
+    11: (17, 15, 1),
+    12: (4, 1, 20),
+    13: (19, 20, 15),
+    14: (7, 8, 1),
+    15: (20, 16, 1),
+    16: (20, 15, 18),
+    17: (11, 1, 20),
+    18: (16, 20, 1),
+    19: (13, 20, 15),
+    20: (15, 16, 18),
+}
+"""Appendix B, Table 4: donors in priority order."""
+
+Bands = Literal["erisk", "manual"]
+BAND_NAMES = ("minimal", "mild", "moderate", "severe")
+UPPER_BOUNDS: dict[Bands, tuple[int, int, int, int]] = {
+    "erisk": (9, 18, 29, 63),
+    "manual": (13, 19, 28, 63),
+}
+"""Highest total of each band: the official scores follow `erisk`, the paper quotes `manual`."""
+
+_BY_NAME = {name.lower(): n for n, name in enumerate(NAMES, 1)} | SYNONYMS
+
+
+def name(item: int) -> str:
+    """Return the official name of an item, 1 to 21."""
+    return NAMES[item - 1]
+
+
+def item_number(text: str) -> int:
+    """Return the item that a name stands for, in any case; an unknown name is an `InputError`."""
+    known = _BY_NAME.get(" ".join(text.lower().replace("–", "-").rstrip(".").split()))
+    if known is None:
+        raise InputError(f"unknown symptom {text!r}; the 21 names are listed in src/clinical/bdi.py")
+    return known
+
+
+def band(total: int, bands: Bands = "erisk") -> str:
+    """Return the severity band of a total, 0 to 63."""
+    if not 0 <= total <= 63:
+        raise InputError(f"a BDI-II total lies between 0 and 63, not {total}")
+    position = next(i for i, top in enumerate(UPPER_BOUNDS[bands]) if total <= top)
+    return BAND_NAMES[position]

@@ -1,0 +1,1 @@
+"""The roles, the loop and the batch."""

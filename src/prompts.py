@@ -1,0 +1,88 @@
+"""Read what people write: prompts, trees, persons, cues. Refuse what is malformed, hash the rest."""
+
+import hashlib
+import string
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from src.errors import InputError
+
+Model = TypeVar("Model", bound=BaseModel)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def located(path: str | Path) -> Path:
+    """Return the file or folder that a setting names: as seen from here, else from the checkout."""
+    given = Path(path).expanduser()
+    return (given if given.exists() else ROOT / given).resolve()
+
+
+def shown(path: Path) -> str:
+    """Return a path as a person would name it: relative to the checkout where it lies in it."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def read_text(path: str | Path) -> str:
+    """Return a UTF-8 file's text; a file that cannot be read is an `InputError`."""
+    try:
+        return located(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise InputError(f"{path}: cannot be read ({reason})") from error
+
+
+def sha256(path: str | Path) -> str:
+    """Return the hash of a file's text, 64 hex digits."""
+    return hashlib.sha256(read_text(path).encode()).hexdigest()
+
+
+def load_prompt(path: str | Path, placeholders: frozenset[str] = frozenset()) -> string.Template:
+    """Return a prompt whose `${…}` placeholders are exactly those expected."""
+    template = string.Template(read_text(path).strip())
+    if not template.is_valid():
+        raise InputError(f"{path}: a lone $ stands in the prompt; write $$")
+    found = frozenset(template.get_identifiers())
+    if missing := sorted(placeholders - found):
+        raise InputError(f"{path}: the placeholder ${{{missing[0]}}} is missing")
+    if unused := sorted(found - placeholders):
+        raise InputError(f"{path}: nothing fills the placeholder ${{{unused[0]}}}")
+    if not template.template:
+        raise InputError(f"{path}: the prompt is empty")
+    return template
+
+
+def fill(template: string.Template, values: Mapping[str, object]) -> str:
+    """Return the prompt with every placeholder replaced."""
+    return template.substitute(values)
+
+
+def one_line(error: ValidationError) -> str:
+    """Return the first thing that pydantic refused: its place, what is wrong, and the value."""
+    first = error.errors(include_url=False)[0]
+    place = ""
+    for part in first["loc"]:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}"
+    message = first["msg"].removeprefix("Value error, ")
+    given = first["input"]
+    plain = given is None or isinstance(given, str | int | float | bool)
+    value = f", not {given!r}" if plain and first["type"] != "extra_forbidden" else ""
+    return f"{place.lstrip('.') or 'the file'}: {message[:1].lower()}{message[1:]}{value}"
+
+
+def load_yaml(path: str | Path, model: type[Model]) -> Model:
+    """Return a YAML file as the given model; anything malformed is one line with its place."""
+    try:
+        content = yaml.safe_load(read_text(path))
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InputError(f"{path}:{line} {error.problem or 'is no YAML'}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: is no YAML") from error
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"{path}: {one_line(error)}") from error
