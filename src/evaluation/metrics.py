@@ -1,0 +1,178 @@
+"""The organisers' measures of eRisk Task 1, and what they have to beat.
+
+Formulas and the latency constant are those that reproduce the published scores.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import Annotated, Literal
+
+from pydantic import Field
+from scipy.stats import spearmanr
+
+from src.clinical.bdi import Bands, band
+from src.errors import InputError
+from src.records import Item, Record
+
+HIGHEST = 63
+"""Largest BDI-II total."""
+KEY_SYMPTOMS = 4
+"""Key symptoms a system may name, and the denominator of the hit rate."""
+
+Total = Annotated[int, Field(ge=0, le=HIGHEST, strict=True)]
+Unit = Literal["conversation", "person"]
+
+
+class Outcome(Record):
+    """One conversation's prediction beside the truth."""
+
+    person: str
+    predicted: Total
+    gold: Total
+    k: Annotated[int, Field(ge=1)]
+    """Messages of the interviewer, the closing included."""
+    predicted_symptoms: tuple[Item, ...] = ()
+    gold_symptoms: tuple[Item, ...] | None = None
+    """None where the key symptoms are not known."""
+
+
+class Metrics(Record):
+    """The measures over a set of outcomes; None where one is not defined."""
+
+    conversations: int
+    persons: int
+    dchr: float
+    """Depression Category Hit Rate."""
+    adodl: float
+    """Average closeness of the totals, 1 = exact."""
+    ashr: float | None
+    """Average Symptom Hit Rate, over the outcomes whose key symptoms are known."""
+    ldchr: float
+    """Category hits, each worth the speed of its conversation."""
+    lashr: float | None
+    """Symptom hits, each worth the speed of its conversation."""
+    spearman: float | None
+    """Rank correlation of predicted and true totals; None for fewer than two distinct values."""
+
+
+class Constant(Record):
+    """The best that one and the same guess for everybody achieves."""
+
+    total: int
+    adodl: float
+    dchr: float
+
+
+def category_hit(outcome: Outcome, bands: Bands = "erisk") -> float:
+    """Return 1 where prediction and truth fall into the same severity band, else 0."""
+    return float(band(outcome.predicted, bands) == band(outcome.gold, bands))
+
+
+def closeness(predicted: int, gold: int) -> float:
+    """Return how near two totals are, 0 to 1."""
+    return (HIGHEST - abs(predicted - gold)) / HIGHEST
+
+
+def symptom_hits(outcome: Outcome) -> float | None:
+    """Return the share of the four key symptoms that were named; None where they are not known.
+
+    Only the first four names count, as in a submission.
+    """
+    if not outcome.gold_symptoms:
+        return None
+    named = set(outcome.predicted_symptoms[:KEY_SYMPTOMS])
+    return len(named & set(outcome.gold_symptoms)) / KEY_SYMPTOMS
+
+
+def speed(k: int, k0: int = 10) -> float:
+    """Return what a hit is still worth after k messages: 1 after the first, one half after k0."""
+    if k < 1 or k0 <= 1:
+        raise InputError(f"speed is defined from one message on and for k0 above 1, not {k}, {k0}")
+    decay = math.log(3) / (k0 - 1)
+    return 1 - (-1 + 2 / (1 + math.exp(-decay * (k - 1))))
+
+
+def person_means(values: Iterable[tuple[str, float]]) -> tuple[float, ...]:
+    """Return each person's mean, in the order in which the persons first appear."""
+    by_person: defaultdict[str, list[float]] = defaultdict(list)
+    for person, value in values:
+        by_person[person].append(value)
+    return tuple(fmean(own) for own in by_person.values())
+
+
+def person_average(values: Iterable[tuple[str, float]]) -> float:
+    """Return the mean over persons of each person's mean: the person is the unit."""
+    means = person_means(values)
+    if not means:
+        raise InputError("there is nothing to average")
+    return fmean(means)
+
+
+def spearman(predicted: Sequence[float], gold: Sequence[float]) -> float | None:
+    """Return the rank correlation, or None where either side does not vary."""
+    if min(len(set(predicted)), len(set(gold))) <= 1:
+        return None
+    return float(spearmanr(predicted, gold).statistic)
+
+
+def measure(
+    outcomes: Sequence[Outcome],
+    *,
+    bands: Bands = "erisk",
+    k0: int = 10,
+    unit: Unit = "conversation",
+) -> Metrics:
+    """Return every measure, averaged over conversations or first within each person."""
+    if not outcomes:
+        raise InputError("there is no outcome to measure")
+
+    units = [o.person if unit == "person" else str(n) for n, o in enumerate(outcomes)]
+    category = [category_hit(outcome, bands) for outcome in outcomes]
+    worth = [speed(outcome.k, k0) for outcome in outcomes]
+    known = [
+        (one, hits, hits * value)
+        for one, value, outcome in zip(units, worth, outcomes, strict=True)
+        if (hits := symptom_hits(outcome)) is not None
+    ]
+
+    def average(values: Iterable[float]) -> float:
+        return person_average(zip(units, values, strict=True))
+
+    return Metrics(
+        conversations=len(outcomes),
+        persons=len({outcome.person for outcome in outcomes}),
+        dchr=average(category),
+        adodl=average(closeness(o.predicted, o.gold) for o in outcomes),
+        ashr=person_average((one, hits) for one, hits, _ in known) if known else None,
+        ldchr=average(hit * value for hit, value in zip(category, worth, strict=True)),
+        lashr=person_average((one, late) for one, _, late in known) if known else None,
+        spearman=spearman(
+            person_means(zip(units, (o.predicted for o in outcomes), strict=True)),
+            person_means(zip(units, (o.gold for o in outcomes), strict=True)),
+        ),
+    )
+
+
+def best_constant(golds: Sequence[int], bands: Bands = "erisk") -> Constant:
+    """Return the constant guess with the highest ADODL.
+
+    Several often tie; the one with the most category hits is the harder one to beat, and the
+    lowest of those is taken. With the person as the unit, give one truth per person.
+    """
+    if not golds:
+        raise InputError("a constant guess needs at least one truth to be compared with")
+
+    def hits(guess: int) -> int:
+        return sum(band(guess, bands) == band(gold, bands) for gold in golds)
+
+    best = min(
+        range(HIGHEST + 1),
+        key=lambda guess: (sum(abs(guess - gold) for gold in golds), -hits(guess), guess),
+    )
+    return Constant(
+        total=best,
+        adodl=fmean(closeness(best, gold) for gold in golds),
+        dchr=hits(best) / len(golds),
+    )
