@@ -86,5 +86,7 @@ def boundary(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DiskError(f"cannot write {what}: {error.strerror or error}; free space and repeat "
-                        "the command, it resumes") from error
+        raise DiskError(
+            f"cannot write {what}: {error.strerror or error}; free space and repeat "
+            "the command, it resumes"
+        ) from error

@@ -1,8 +1,9 @@
-"""Read what people write: prompts, trees, persons, cues. Refuse what is malformed, hash the rest."""
+"""Read what people write: prompts, trees, persons, cues; refuse what is malformed."""
 
 import hashlib
 import string
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,16 +43,43 @@ def sha256(path: str | Path) -> str:
 
 def load_prompt(path: str | Path, placeholders: frozenset[str] = frozenset()) -> string.Template:
     """Return a prompt whose `${…}` placeholders are exactly those expected."""
-    template = string.Template(read_text(path).strip())
+    return _checked(str(path), read_text(path), placeholders)
+
+
+def load_prompt_lines(
+    path: str | Path, placeholders: Mapping[str, AbstractSet[str]]
+) -> dict[str, string.Template]:
+    """Return the texts of a YAML file by dotted key; keys and placeholders must be as expected."""
+    lines = dict(_flat(_yaml(path)))
+    if missing := sorted(placeholders.keys() - lines):
+        raise InputError(f"{path}: the text {missing[0]} is missing")
+    if unknown := sorted(lines.keys() - placeholders):
+        raise InputError(f"{path}: nothing uses the text {unknown[0]}")
+    return {
+        key: _checked(f"{path}: {key}", lines[key], expected)
+        for key, expected in placeholders.items()
+    }
+
+
+def _flat(content: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from _flat(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, "" if content is None else str(content)
+
+
+def _checked(place: str, text: str, expected: AbstractSet[str]) -> string.Template:
+    template = string.Template(text.strip())
     if not template.is_valid():
-        raise InputError(f"{path}: a lone $ stands in the prompt; write $$")
+        raise InputError(f"{place}: a lone $ stands in the prompt; write $$")
     found = frozenset(template.get_identifiers())
-    if missing := sorted(placeholders - found):
-        raise InputError(f"{path}: the placeholder ${{{missing[0]}}} is missing")
-    if unused := sorted(found - placeholders):
-        raise InputError(f"{path}: nothing fills the placeholder ${{{unused[0]}}}")
+    if missing := sorted(expected - found):
+        raise InputError(f"{place}: the placeholder ${{{missing[0]}}} is missing")
+    if unused := sorted(found - expected):
+        raise InputError(f"{place}: nothing fills the placeholder ${{{unused[0]}}}")
     if not template.template:
-        raise InputError(f"{path}: the prompt is empty")
+        raise InputError(f"{place}: the prompt is empty")
     return template
 
 
@@ -75,14 +103,18 @@ def one_line(error: ValidationError) -> str:
 
 def load_yaml(path: str | Path, model: type[Model]) -> Model:
     """Return a YAML file as the given model; anything malformed is one line with its place."""
+    content = _yaml(path)
     try:
-        content = yaml.safe_load(read_text(path))
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"{path}: {one_line(error)}") from error
+
+
+def _yaml(path: str | Path) -> object:
+    try:
+        return yaml.safe_load(read_text(path))
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InputError(f"{path}:{line} {error.problem or 'is no YAML'}") from error
     except yaml.YAMLError as error:
         raise InputError(f"{path}: is no YAML") from error
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise InputError(f"{path}: {one_line(error)}") from error

@@ -1,5 +1,6 @@
 """The frozen nouns that flow between the players and are stored. Nothing here acts."""
 
+import hashlib
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -236,6 +237,14 @@ class Spread(Record):
     maximum: int
 
 
+class Truth(Record):
+    """What a simulated person was written to be."""
+
+    total: int
+    key_symptoms: tuple[Item, ...]
+    manner: str
+
+
 class Consensus(Record):
     """What all samples of one subject say together."""
 
@@ -253,3 +262,9 @@ class Consensus(Record):
     """Groups of samples with the same transcript; each group counted once."""
     other_total: int | None = None
     """Consensus total under the other agreement mode."""
+
+
+def seed_of(*parts: object) -> int:
+    """Return 31 bits that depend on all parts and on nothing else."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) >> 1

@@ -21,6 +21,11 @@ LARGEST_GAP = 3
 """Two scores of one item differ by at most this much."""
 
 
+def pairs(runs: int) -> list[tuple[int, int]]:
+    """Return the pairs of runs that are compared: 190 for 20 runs, 45 for 10 (§3.3)."""
+    return list(combinations(range(runs), 2))
+
+
 def reliabilities(assessments: Sequence[Assessment], agreement: Agreement) -> tuple[Fraction, ...]:
     """Return each run's mean agreement with the others over the items, 0 to 1 (equation 1).
 
@@ -32,8 +37,8 @@ def reliabilities(assessments: Sequence[Assessment], agreement: Agreement) -> tu
         return (Fraction(1),)
     agreed = [0] * len(assessments)
     compared = [0] * len(assessments)
-    for (i, one), (j, other) in combinations(enumerate(assessments), 2):
-        for a, b in zip(one.symptoms, other.symptoms, strict=True):
+    for i, j in pairs(len(assessments)):
+        for a, b in zip(assessments[i].symptoms, assessments[j].symptoms, strict=True):
             if agreement == "assessed" and not (a.assessed and b.assessed):
                 continue
             points = LARGEST_GAP - abs(a.score - b.score)
@@ -41,8 +46,8 @@ def reliabilities(assessments: Sequence[Assessment], agreement: Agreement) -> tu
                 agreed[run] += points
                 compared[run] += 1
     return tuple(
-        Fraction(points, LARGEST_GAP * pairs) if pairs else Fraction(0)
-        for points, pairs in zip(agreed, compared, strict=True)
+        Fraction(points, LARGEST_GAP * count) if count else Fraction(0)
+        for points, count in zip(agreed, compared, strict=True)
     )
 
 

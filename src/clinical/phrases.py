@@ -1,0 +1,101 @@
+"""The notation of cue files: phrases of words and stems with choices and gaps, found fast.
+
+`stem*` takes any ending, `(a|b c)` one of these, `word?` and `(a|b)?` are optional, `..` is up to
+three words without a negation, `n't` any word that ends so, `<name>` a list defined elsewhere.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator
+
+from src.clinical.text import STOP_WORDS
+
+_ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
+_PLAIN = re.compile(r"(?:[a-z0-9']+\*?(?: |$))+")
+_GAP = r"(?:(?!not |never |no |[a-z]+n't )[^ ]+ ){0,3}"
+
+
+def _wellformed(phrase: str) -> str:
+    for element in re.sub(r"<[a-z]+>", "(name)", phrase).split(" "):
+        if element.count("(") > 1 or element.count(")") > 1:
+            raise ValueError(f"malformed phrase {phrase!r}: parted groups need a blank between")
+    for element in _ELEMENT.findall(re.sub(r"<[a-z]+>", "name", phrase)):
+        inner = element.rstrip("?").strip("()")
+        if element != ".." and not all(_PLAIN.fullmatch(part) for part in inner.split("|")):
+            raise ValueError(f"malformed phrase {phrase!r} at {element!r}")
+    return phrase
+
+
+Phrase = Annotated[str, AfterValidator(_wellformed)]
+
+
+class Cue(NamedTuple):
+    value: int | str
+    """Grade of an item's cue, or the kind of a word."""
+    item: int
+    pattern: re.Pattern[str]
+    own_negation: bool
+
+
+class Lexicon:
+    """Phrases, found through the first three letters of one word that each must contain."""
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        self._words = words
+        self._index: dict[str, list[Cue]] = {}
+
+    def add(self, phrases: Iterable[str], value: int | str, item: int = 0) -> None:
+        for phrase in phrases:
+            full = re.sub(r"<([a-z]+)>", lambda m: self._words[m.group(1)], phrase)
+            elements = _ELEMENT.findall(full)
+            source = "".join(_element(element) for element in elements)
+            pattern = re.compile(r"(?:^|(?<= ))" + source)
+            own = bool(re.search(r"\b(?:not|no|never|hardly|without|nothing)\b|n't", full))
+            cue = Cue(value, item, pattern, own)
+            for key in _anchors(elements):
+                self._index.setdefault(key, []).append(cue)
+
+    def find(self, clause: str) -> Iterator[tuple[Cue, re.Match[str]]]:
+        """Yield every phrase in a clause that ends in a blank."""
+        seen: set[int] = set()
+        for key in {word[:3] for word in clause.split()}:
+            for cue in self._index.get(key, ()):
+                if id(cue) not in seen and (match := cue.pattern.search(clause)):
+                    seen.add(id(cue))
+                    yield cue, match
+
+
+def _word(word: str) -> str:
+    if word == "n't":
+        return "[a-z]+n't"
+    return re.escape(word[:-1]) + "[a-z']*" if word.endswith("*") else re.escape(word)
+
+
+def _element(element: str) -> str:
+    if element == "..":
+        return _GAP
+    options = element.rstrip("?").strip("()").split("|")
+    ways = "|".join(" ".join(map(_word, option.split())) for option in options)
+    return f"(?:(?:{ways}) )" + ("?" if element.endswith("?") else "")
+
+
+def _anchors(elements: Sequence[str]) -> set[str]:
+    best: tuple[int, list[str]] | None = None
+    for element in elements:
+        if element == ".." or element.endswith("?"):
+            continue
+        options = element.strip("()").split("|")
+        keys = [max(option.replace("*", "").split(), key=_weight) for option in options]
+        cost = len(keys) + 100 * sum(key in STOP_WORDS for key in keys) + 1000 * ("n't" in keys)
+        if best is None or cost < best[0]:
+            best = cost, keys
+    assert best is not None, "a phrase has a word that must stand"
+    return {key[:3] for key in best[1]}
+
+
+def _weight(word: str) -> tuple[bool, int]:
+    return word not in STOP_WORDS, len(word)
+
+

@@ -1,0 +1,50 @@
+"""What every command shares: help, `--cfg`, one line for what goes wrong, exit codes."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+import yaml
+
+from src import config
+from src.errors import TacitError
+from src.records import INTENDED_USE
+
+EXITS = """exit codes:
+  0 done   1 too few valid interviews   2 bad input, refused or locked folder
+  4 disk or file limit   130, 143 interrupted; the same command goes on from there"""
+
+
+def main(doc: str, root: str, action: Callable[[Sequence[str]], None]) -> None:
+    """Run a command with the process's arguments and end the process with its exit code."""
+    arguments = sys.argv[1:]
+    try:
+        if {"--help", "-h", "help=true"} & set(arguments):
+            print(help_text(doc, root))  # noqa: T201 - this is what was asked for
+        elif arguments and arguments[0].partition("=")[0] == "--cfg":
+            rest = [a for a in arguments[1:] if a != "job"]
+            composed = config.compose_plain(root, rest)
+            print(yaml.safe_dump(composed, sort_keys=False).rstrip())  # noqa: T201 - the same
+        else:
+            action(arguments)
+    except TacitError as error:
+        sys.exit(_ended(str(error), error.exit_code))
+    except BrokenPipeError:  # the reader of a pipe left, which is its right
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(_ended("interrupted", 130))
+
+
+def help_text(doc: str, root: str) -> str:
+    """Return what the command does, every choice with its default, and every option."""
+    screen = (config.CONF / f"{root}.yaml").read_text(encoding="utf-8").rstrip()
+    groups = "\n".join(f"  {group}={'|'.join(names)}" for group, names in config.options().items())
+    return (
+        f"{doc.strip()}\n\n{INTENDED_USE}\n\nEvery choice (conf/{root}.yaml):\n\n{screen}\n\n"
+        f"options of each group; --cfg prints what a command would use:\n{groups}\n\n{EXITS}"
+    )
+
+
+def _ended(text: str, code: int) -> int:
+    sys.stderr.write("tacit: " + " ".join(text.split()) + "\n")
+    return code

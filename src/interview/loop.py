@@ -1,0 +1,62 @@
+"""The only place where a conversation advances."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from src.errors import ScorerFailed
+from src.interview.roles import Cast
+from src.records import Answer, Assessment, Interview, Question, Turn
+
+UNSCORED = "unscored"
+UNSCORED_IN_A_ROW = 3
+"""So many turns without an assessment in a row end an interview: the scorer is not working."""
+
+
+async def hold(cast: Cast, turns: list[Turn], keep: Callable[[Turn], Awaitable[None]]) -> Interview:
+    """Hold one interview from wherever `turns` stands to its end, keeping every finished turn.
+
+    `turns` grows in place, so that whoever catches an `InterviewError` has what was finished.
+    """
+    while True:
+        await asyncio.sleep(0)  # a player that never waits must not keep a signal waiting
+        guidance = cast.orchestrator.guide(turns)
+        ended = guidance.stop and not guidance.closing
+        question = None if ended else await cast.interviewer.ask(turns, guidance)
+        if stop := guidance.stop or (question and question.stop):
+            break
+        assert question is not None
+        answer = await cast.patient.reply(turns, question)
+        turn = await _scored(cast, turns, question, answer)
+        turns.append(turn)
+        await keep(turn)
+        last = [UNSCORED in turn.flags for turn in turns[-UNSCORED_IN_A_ROW:]]
+        if last == [True] * UNSCORED_IN_A_ROW:
+            raise ScorerFailed(f"no assessment on {UNSCORED_IN_A_ROW} turns in a row")
+    return Interview(
+        subject=cast.subject,
+        sample=cast.sample,
+        seed=cast.seed,
+        turns=tuple(turns),
+        closing=question,
+        stop=stop,
+        final=await _final(cast, turns),
+    )
+
+
+async def _scored(cast: Cast, turns: list[Turn], question: Question, answer: Answer) -> Turn:
+    """Return the finished turn; where scoring fails it stays unscored, which is not zero."""
+    turn = Turn(number=len(turns) + 1, question=question, answer=answer)
+    if cast.scorer is None or cast.scorer_when == "end":
+        return turn
+    try:
+        assessment = await cast.scorer.score([*turns, turn])
+    except ScorerFailed:
+        return turn.model_copy(update={"flags": (UNSCORED,)})
+    return turn.model_copy(update={"assessment": assessment})
+
+
+async def _final(cast: Cast, turns: list[Turn]) -> Assessment | None:
+    """Return the last turn's assessment, or ask once more where there is none (decision 16)."""
+    if cast.scorer is None or not turns:
+        return None
+    return turns[-1].assessment or await cast.scorer.score(turns)

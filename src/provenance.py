@@ -1,0 +1,120 @@
+"""What a run was held with, and how to hold it again."""
+
+import platform
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from src import config
+from src.config import RunSettings
+from src.errors import InputError
+from src.prompts import ROOT, located, read_text, sha256
+from src.store import INPUTS, InputCopy, Manifest, digest_of, subject_folders
+
+PLAYERS = ("interviewer", "patient", "scorer", "orchestrator", "tree", "scorer_when", "seed")
+"""What decides how an interview goes. Samples, subjects, limits and the analyst do not."""
+ONE_OFF: dict[str, object] = {"only": None, "redo": [], "reason": None, "retry_failed": False}
+"""What a command asked for once, and a repetition does not ask again."""
+
+
+def manifest_of(settings: RunSettings, *, run: str) -> tuple[Manifest, dict[str, str]]:
+    """Return the manifest for a subject yet unnamed, and the texts to copy beside it, by name."""
+    files, texts = {}, {}
+    for key, file in config.files(settings).items():
+        name = f"{key}{Path(file.path).suffix}"
+        texts[name] = read_text(file.path)
+        files[key] = InputCopy(path=file.path, sha256=sha256(file.path), copy_name=name)
+    plain = settings.model_dump(mode="json", by_alias=True)
+    identity = {
+        key: files[key].sha256 if key in files else str(value)
+        for key, value in _flat({player: plain[player] for player in PLAYERS})
+    }
+    commit, dirty = _checkout()
+    manifest = Manifest(
+        run=run,
+        subject="",
+        digest=digest_of(identity),
+        identity=identity,
+        config=plain,
+        files=files,
+        version=version("tacit"),
+        commit=commit,
+        dirty=dirty,
+        python=platform.python_version(),
+        created=datetime.now(UTC),
+    )
+    return manifest, texts
+
+
+def settings_to_repeat(folder: str, overrides: Sequence[str]) -> tuple[RunSettings, list[str]]:
+    """Return the settings of an earlier run, and what cannot be the same this time.
+
+    Inputs that changed since are taken from the copies in the folder. Unless told otherwise the
+    repetition gets the folder `<run>-repeat`.
+    """
+    subjects = list(subject_folders(located(folder)))
+    if not subjects:
+        raise InputError(f"from={folder}: no run lies there")
+    manifests = {subject.path: subject.manifest() for subject in subjects}
+    place, held = next((path, m) for path, m in manifests.items() if m)
+    plain = (
+        held.config
+        | ONE_OFF
+        | {
+            "from": folder,
+            "run": f"{held.run}-repeat",
+            "persona": [int(m.subject.removeprefix("persona-")) for m in manifests.values() if m],
+        }
+    )
+    differences = []
+    for key, copy in held.files.items():
+        now = located(copy.path)
+        if not now.is_file() or sha256(now) != copy.sha256:
+            _set(plain, key, str(place / INPUTS / copy.copy_name))
+            differences.append(f"{copy.path} is not as it was: the run's own copy is used")
+    settings = config.validated(config.changed(plain, overrides), RunSettings)
+    here, _ = manifest_of(settings, run=settings.run or settings.name)
+    for field in ("version", "commit", "python"):
+        was, is_now = getattr(held, field), getattr(here, field)
+        if was != is_now:
+            differences.append(f"{field} was {was}, is {is_now}")
+    if held.dirty or here.dirty:
+        differences.append("the checkout holds, or held, changes that no commit has")
+    for key, value in held.identity.items():
+        if (changed := here.identity.get(key)) != value:
+            differences.append(f"{key} was {value}, is {changed}")
+    return settings, differences
+
+
+def _flat(plain: object, prefix: str = "") -> list[tuple[str, object]]:
+    if isinstance(plain, dict):
+        return [
+            pair
+            for key, value in plain.items()
+            for pair in _flat(value, f"{prefix}.{key}" if prefix else str(key))
+        ]
+    return [(prefix, plain)]
+
+
+def _set(plain: dict[str, object], key: str, value: object) -> None:
+    *groups, last = key.split(".")
+    for group in groups:
+        inner = plain[group]
+        assert isinstance(inner, dict)
+        plain[group] = plain = dict(inner)
+    plain[last] = value
+
+
+def _checkout() -> tuple[str | None, bool | None]:
+    """Return the commit and whether anything was changed since, where this is a checkout."""
+    git = ["git", "-C", str(ROOT)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
+        status = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+    return head.stdout.decode().strip(), bool(status.stdout.strip())

@@ -1,0 +1,260 @@
+"""The run folder: append, read, and say what is owed. The only disk I/O of a run.
+
+    outputs/<run>/<subject>/
+        manifest.json   what the interviews are held with, and the hash of every part of it
+        inputs/         copies of the prompts, tree, persons and cues that the hashes are of
+        journal.jsonl   a line for each finished turn and each ended interview; only appended to
+        results/        <analyst>-<digest8>.json
+        summary.md      for a person to read
+
+The journal is locked while a process has the subject open: two never write one folder.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from src.errors import FolderError, boundary
+from src.records import INTENDED_USE, Interview, Record, Turn
+
+MANIFEST, JOURNAL, INPUTS, RESULTS = "manifest.json", "journal.jsonl", "inputs", "results"
+
+
+class InputCopy(Record):
+    """A file that the interviews depend on, as it was."""
+
+    path: str
+    sha256: str
+    copy_name: str
+    """Its name in the folder `inputs`."""
+
+
+class Manifest(Record):
+    """What a subject's interviews are held with."""
+
+    intended_use: str = INTENDED_USE
+    run: str
+    subject: str
+    digest: str
+    identity: dict[str, str]
+    """Everything that decides how an interview goes, by dotted key; files by their hash."""
+    config: dict[str, object]
+    """The resolved configuration of the first command."""
+    files: dict[str, InputCopy]
+    version: str
+    commit: str | None
+    dirty: bool | None
+    """Whether the checkout held changes that no commit has."""
+    python: str
+    hosts: tuple[str, ...] = ()
+    """Hosts that saw text of an interview; none without models."""
+    created: datetime
+
+
+@dataclass
+class SampleState:
+    """What the journal knows of one sample."""
+
+    turns: list[Turn] = field(default_factory=list)
+    ended: Interview | None = None
+    failures: int = 0
+
+    def owed(self, *, attempts: int, retry_failed: bool) -> bool:
+        """Whether the same command has to go on with it (a failed way to a server: by itself)."""
+        if self.ended is None:
+            return True
+        failure = self.ended.failure
+        return failure is not None and (
+            retry_failed or (failure.transport and self.failures < attempts)
+        )
+
+
+def digest_of(identity: Mapping[str, str]) -> str:
+    """Return 16 hex digits over the identity."""
+    return hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:16]
+
+
+class SubjectFolder:
+    """One subject's folder in a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._journal: int | None = None
+        self._commit: asyncio.Future[None] | None = None
+
+    # reading
+
+    def manifest(self) -> Manifest | None:
+        """Return the manifest, or None where the folder is new."""
+        path = self.path / MANIFEST
+        if not path.exists():
+            return None
+        try:
+            return Manifest.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise FolderError(f"{path}: damaged; choose another folder with run=NAME") from error
+
+    def refuse_other(self, identity: Mapping[str, str]) -> None:
+        """Raise a `FolderError` if the folder's interviews were held with anything else."""
+        held = self.manifest()
+        if held is None or held.identity == identity:
+            return
+        both = sorted(held.identity.keys() | identity.keys())
+        key = next(k for k in both if held.identity.get(k) != identity.get(k))
+        was, now = (str(side.get(key, "absent"))[:24] for side in (held.identity, identity))
+        raise FolderError(
+            f"{self.path} was made with {key}={was}, not {now}; "
+            "give run=NAME for a folder of its own"
+        )
+
+    def load(self) -> dict[int, SampleState]:
+        """Return what the journal holds by sample number; a torn last line is passed over."""
+        states: dict[int, SampleState] = defaultdict(SampleState)
+        for entry in _entries(self.path / JOURNAL)[0]:
+            sample = int(entry["sample"])
+            state = states[sample]
+            if entry["tag"] == "turn":
+                state.turns.append(Turn.model_validate(entry["turn"]))
+            elif entry["tag"] == "end":
+                ending = {**entry["interview"], "turns": state.turns}
+                state.ended = Interview.model_validate(ending)
+                state.failures += state.ended.failure is not None
+            elif entry["tag"] == "redo":
+                states[sample] = SampleState()
+        return dict(states)
+
+    # writing
+
+    def open(self, manifest: Manifest, inputs: Mapping[str, str]) -> None:
+        """Lock the journal, mend a torn last line, and write manifest and copies where new."""
+        with boundary(str(self.path)):
+            self.path.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            journal = os.open(self.path / JOURNAL, flags, 0o644)
+        try:
+            fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(journal)
+            raise FolderError(
+                f"{self.path} is in use by another run; wait, or give run=NAME"
+            ) from error
+        self._journal = journal
+        self.refuse_other(manifest.identity)
+        with boundary(str(self.path)):
+            os.ftruncate(journal, _entries(self.path / JOURNAL)[1])
+            if not (self.path / MANIFEST).exists():
+                for name, text in inputs.items():
+                    self._replace(f"{INPUTS}/{name}", text)
+                self._replace(MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._journal is not None:
+            os.close(self._journal)
+            self._journal = None
+
+    async def keep_turn(self, sample: int, turn: Turn) -> None:
+        """Return once the turn is on disk."""
+        await self._append({"tag": "turn", "sample": sample, "turn": turn.model_dump(mode="json")})
+
+    async def keep_end(self, interview: Interview) -> None:
+        """Return once the ending is on disk; its turns are there already."""
+        ending = interview.model_dump(mode="json", exclude={"turns"})
+        await self._append({"tag": "end", "sample": interview.sample, "interview": ending})
+
+    async def keep_redo(self, sample: int, reason: str) -> None:
+        """Mark everything held so far of a sample as superseded; it stays in the journal."""
+        await self._append({"tag": "redo", "sample": sample, "reason": reason})
+
+    def write_result(self, name: str, content: Mapping[str, object]) -> Path:
+        """Write an analyst's result whole or not at all, and return its path."""
+        with boundary(str(self.path)):
+            return self._replace(f"{RESULTS}/{name}.json", json.dumps(content, indent=2) + "\n")
+
+    def write_summary(self, text: str) -> Path:
+        """Write the page for a person to read."""
+        with boundary(str(self.path)):
+            return self._replace("summary.md", text)
+
+    async def _append(self, entry: Mapping[str, object]) -> None:
+        """Write a line now; return when the fsync that covers it is done.
+
+        One fsync serves every line written in the same round of the event loop, and the order of
+        lines depends on nothing but the order of events.
+        """
+        assert self._journal is not None, "the folder is not open"
+        line = {**entry, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        left = memoryview(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        with boundary(str(self.path / JOURNAL)):
+            while left:
+                left = left[os.write(self._journal, left) :]
+        if self._commit is None:
+            loop = asyncio.get_running_loop()
+            self._commit = loop.create_future()
+            loop.call_soon(self._sync, self._commit)
+        await asyncio.shield(self._commit)
+
+    def _sync(self, commit: asyncio.Future[None]) -> None:
+        self._commit = None
+        try:
+            with boundary(str(self.path / JOURNAL)):
+                assert self._journal is not None
+                os.fsync(self._journal)
+        except Exception as error:  # noqa: BLE001 - handed to everyone who waits for this commit
+            commit.set_exception(error)
+        else:
+            commit.set_result(None)
+
+    def _replace(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+        return path
+
+
+def subject_folders(run: Path) -> Iterator[SubjectFolder]:
+    """Yield the subjects of a run folder, or the one subject where the folder is a subject's."""
+    if (run / MANIFEST).exists():
+        yield SubjectFolder(run)
+        return
+    for manifest in sorted(run.glob(f"*/{MANIFEST}")):
+        yield SubjectFolder(manifest.parent)
+
+
+def _entries(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the journal's whole lines and how many bytes they take."""
+    raw = path.read_bytes() if path.exists() else b""
+    entries, size = [], 0
+    lines = raw.splitlines(keepends=True)
+    for number, line in enumerate(lines, 1):
+        try:
+            if not line.endswith(b"\n"):
+                break
+            entries.append(json.loads(line))
+        except ValueError as error:
+            if number == len(lines):
+                break
+            raise FolderError(f"{path} line {number}: damaged; give run=NAME") from error
+        size += len(line)
+    return entries, size

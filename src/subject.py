@@ -1,0 +1,104 @@
+"""One subject of a run: what is owed of it, and its answer once nothing is."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from src.analysts.median import require_enough
+from src.build import Casting
+from src.config import RunSettings
+from src.errors import InputError, TooFewInterviews
+from src.interview.batch import Owed
+from src.interview.roles import Analyst
+from src.live import Watch
+from src.records import Interview, Turn
+from src.store import SampleState, SubjectFolder, digest_of
+from src.summary import SubjectResult, page, result_of, unanswered_page
+
+
+class SubjectRun:
+    """Ties a subject's folder to its casts and to the analyst."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        casting: Casting,
+        *,
+        analyst: Analyst,
+        folder: Path,
+        watch: Watch,
+    ) -> None:
+        """Take the subject's folder; its name is the subject's."""
+        self.subject = folder.name
+        self.folder = SubjectFolder(folder)
+        self.answer: SubjectResult | None = None
+        self.shortfall: str | None = None
+        """Why there is no answer, where the interviews were too few."""
+        self._settings, self._casting = settings, casting
+        self._analyst, self._watch = analyst, watch
+        self._left = 0
+
+    async def redo(self, sample: int, reason: str) -> None:
+        """Supersede a sample's interview, so that it is owed again."""
+        state = self.folder.load().get(sample)
+        if state is None or state.ended is None:
+            raise InputError(f"redo: {self.subject} has no finished sample {sample}")
+        await self.folder.keep_redo(sample, reason)
+
+    def owed(self) -> Iterator[Owed]:
+        """Yield the interviews to hold; the journal is read when the first one is asked for."""
+        limits, retry = self._settings.limits, self._settings.retry_failed
+        states = self.folder.load()
+        samples = {n: states.get(n, SampleState()) for n in range(1, self._settings.samples + 1)}
+        owed = {
+            n: state
+            for n, state in samples.items()
+            if state.owed(attempts=limits.attempts, retry_failed=retry)
+        }
+        finished = [state.ended for n, state in samples.items() if n not in owed and state.ended]
+        self._watch.begin(self.subject, self._settings.samples, finished)
+        self._left = len(owed)
+        for n, state in owed.items():
+            yield Owed(
+                cast=self._casting.cast(self.subject, n),
+                turns=state.turns,
+                keep_turn=partial(self._keep_turn, n),
+                keep_end=self._keep_end,
+            )
+
+    async def analyse(self) -> None:
+        """Answer from what the journal holds, and write result and summary."""
+        planned = self._settings.samples
+        states = self.folder.load()
+        ended = [s.ended for n, s in sorted(states.items()) if n <= planned and s.ended]
+        valid = [interview for interview in ended if interview.valid]
+        about = self._settings.analyst
+        try:
+            require_enough(len(valid), planned, share=about.min_share, least=about.min_interviews)
+            consensus = await self._analyst.analyse(valid)
+        except TooFewInterviews as error:
+            self.shortfall = str(error)
+            self.folder.write_summary(unanswered_page(self.subject, self.shortfall, ended))
+            return
+        self.answer = result_of(
+            ended,
+            consensus,
+            settings=self._settings,
+            subject=self.subject,
+            truth=self._casting.truth(self.subject),
+        )
+        analyst = {key: str(value) for key, value in about.model_dump().items()}
+        name = f"{about.kind}-{digest_of(analyst)[:8]}"
+        self.folder.write_result(name, self.answer.model_dump(mode="json"))
+        self.folder.write_summary(page(self.answer, self.folder.path))
+
+    async def _keep_turn(self, sample: int, turn: Turn) -> None:
+        await self.folder.keep_turn(sample, turn)
+        self._watch.turn(self.subject, sample, turn)
+
+    async def _keep_end(self, interview: Interview) -> None:
+        await self.folder.keep_end(interview)
+        self._watch.end(interview)
+        self._left -= 1
+        if self._left == 0:
+            await self.analyse()

@@ -1,0 +1,197 @@
+"""From a subject's interviews and consensus to what a person reads, and what is stored."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from src.clinical import bdi
+from src.config import RunSettings
+from src.records import INTENDED_USE, Consensus, Interview, Record, SymptomScore, Truth
+
+MACHINERY = (
+    "The patient is rule-based: these figures show that the machinery works, not how well it "
+    "screens anyone."
+)
+
+
+class Problem(Record):
+    """An interview that gave no answer, and why."""
+
+    sample: int
+    kind: str
+    text: str
+    transport: bool
+
+
+class SubjectResult(Record):
+    """One analyst's answer on one subject, as stored in `results/`."""
+
+    intended_use: str = INTENDED_USE
+    caution: str | None
+    run: str
+    subject: str
+    analyst: dict[str, object]
+    n_planned: int
+    n_valid: int
+    bands: bdi.Bands
+    band: str
+    key_symptoms: tuple[str, ...]
+    messages: tuple[int, ...]
+    """k of each valid interview, by sample."""
+    stops: dict[str, int]
+    unscored_turns: int
+    problems: tuple[Problem, ...]
+    truth: Truth | None
+    result: Consensus
+
+
+def problems_of(interviews: Sequence[Interview]) -> tuple[Problem, ...]:
+    """Return the failed interviews, by sample."""
+    return tuple(
+        Problem(sample=interview.sample, **failure.model_dump())
+        for interview in interviews
+        if (failure := interview.failure)
+    )
+
+
+def result_of(
+    ended: Sequence[Interview],
+    consensus: Consensus,
+    *,
+    settings: RunSettings,
+    subject: str,
+    truth: Truth | None,
+) -> SubjectResult:
+    """Put an analyst's answer together with how the interviews went."""
+    valid = [interview for interview in ended if interview.valid]
+    return SubjectResult(
+        caution=MACHINERY if settings.patient.kind == "offline" else None,
+        run=settings.run or settings.name,
+        subject=subject,
+        analyst=settings.analyst.model_dump(mode="json"),
+        n_planned=settings.samples,
+        n_valid=len(valid),
+        bands=settings.bands,
+        band=bdi.band(consensus.total, settings.bands),
+        key_symptoms=tuple(map(bdi.name, consensus.key_symptoms)),
+        messages=tuple(interview.messages for interview in valid),
+        stops=dict(Counter(str(i.stop) for i in valid).most_common()),
+        unscored_turns=sum("unscored" in turn.flags for i in ended for turn in i.turns),
+        problems=problems_of(ended),
+        truth=truth,
+        result=consensus,
+    )
+
+
+def answer_lines(answer: SubjectResult) -> list[str]:
+    """Return the answer as short lines for a terminal or a page."""
+    result, spread = answer.result, answer.result.spread
+    middle = f"{spread.lower_quartile:g}–{spread.upper_quartile:g}"
+    truth = ""
+    if answer.truth:
+        band = bdi.band(answer.truth.total, answer.bands)
+        truth = f"   (simulated truth {answer.truth.total}, {band})"
+    lines = [
+        f"BDI-II total {result.total}, {answer.band} ({answer.bands} bands){truth}",
+        f"  samples {spread.minimum}–{spread.maximum}, median {spread.median:g}, middle half {middle}",
+        "Key symptoms" if result.key_symptoms else "Key symptoms: none",
+    ]
+    for item in result.key_symptoms:
+        symptom = result.profile[item]
+        words = f"“{symptom.evidence}”" if symptom.evidence else "no words of the persona"
+        lines.append(f"  {bdi.name(item)} {symptom.score}: {words}")
+    if answer.truth:
+        named = ", ".join(map(bdi.name, answer.truth.key_symptoms)) or "none"
+        lines.append(f"  (simulated truth: {named})")
+    stops = ", ".join(f"{reason} {n}" for reason, n in answer.stops.items())
+    messages = sorted(answer.messages)
+    lines += [
+        f"Interviews {answer.n_valid}/{answer.n_planned} valid; ended by {stops}",
+        f"Messages {messages[0]}–{messages[-1]}, middle {messages[len(messages) // 2]}",
+        "Nearest runs " + ", ".join(f"{r.sample} (total {r.total})" for r in result.selected),
+    ]
+    if result.other_total is not None:
+        lines.append(f"Consensus total under the other agreement mode: {result.other_total}")
+    if result.identical:
+        groups = "; ".join(", ".join(map(str, group)) for group in result.identical)
+        lines.append(f"Identical transcripts, counted once: samples {groups}")
+    return lines
+
+
+def what_went_wrong(problems: Sequence[Problem], unscored_turns: int = 0) -> list[str]:
+    """Return each problem with what to do about it."""
+    lines = [f"Sample {p.sample}: {p.kind}: {p.text}" for p in problems]
+    if unscored_turns:
+        lines.append(f"{unscored_turns} turns stayed unscored: known from the turns around them.")
+    if any(p.transport for p in problems):
+        lines.append("The same command tries again where the way to a server failed.")
+    if any(not p.transport for p in problems):
+        lines.append("retry_failed=true holds the other failed interviews again.")
+    return lines or ["Nothing."]
+
+
+def table(answers: Sequence[SubjectResult]) -> Table:
+    """Return one line a subject."""
+    shown = Table(box=None, header_style="bold")
+    for heading in ("subject", "total", "samples", "band", "truth", "key symptoms", "valid", "k"):
+        shown.add_column(heading)
+    for answer in answers:
+        result, k = answer.result, sorted(answer.messages)
+        shown.add_row(
+            answer.subject,
+            str(result.total),
+            f"{result.spread.minimum}–{result.spread.maximum}",
+            answer.band,
+            str(answer.truth.total) if answer.truth else "",
+            ", ".join(answer.key_symptoms),
+            f"{answer.n_valid}/{answer.n_planned}",
+            str(k[len(k) // 2]),
+        )
+    return shown
+
+
+def unanswered_page(subject: str, shortfall: str, ended: Sequence[Interview]) -> str:
+    """Return `summary.md` where too few interviews are valid for an answer."""
+    wrong = what_went_wrong(problems_of(ended))
+    lines = [f"# {subject}", "", f"> {INTENDED_USE}", "", f"No answer: {shortfall}", ""]
+    lines += ["## What went wrong, and what to do", *(f"- {line}" for line in wrong), ""]
+    return "\n".join(lines)
+
+
+def page(answer: SubjectResult, folder: Path) -> str:
+    """Return `summary.md`; it ends with what went wrong and what to do."""
+    profile = answer.result.profile
+    rows = [
+        f"| {n} | {bdi.name(n)} | {_level(profile[n])} | {profile[n].confidence:.2f} | "
+        f"{profile[n].evidence.replace('|', '/')} |"
+        for n in range(1, len(bdi.NAMES) + 1)
+    ]
+    caution = [f"> {answer.caution}", ""] if answer.caution else []
+    return "\n".join(
+        [
+            f"# {answer.subject}, run {answer.run}",
+            "",
+            f"> {answer.intended_use}",
+            "",
+            *caution,
+            *(f"- {line.strip()}" for line in answer_lines(answer)),
+            f"- Files: {folder}",
+            "",
+            "| item | symptom | score | confidence | the persona's words |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+            "## What went wrong, and what to do",
+            *(f"- {line}" for line in what_went_wrong(answer.problems, answer.unscored_turns)),
+            "",
+        ]
+    )
+
+
+def _level(symptom: SymptomScore) -> str:
+    """Show what was not assessed as such: it is not a zero."""
+    if symptom.imputed:
+        return f"{symptom.score} (imputed)"
+    return str(symptom.score) if symptom.assessed else "not assessed"
