@@ -4,10 +4,10 @@ All weights are exact: a median that is decided by "reaching half" must not hang
 which floats were added.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import Literal, TypeVar, get_args
 
 from src.analysts.imputation import Imputation
@@ -21,11 +21,6 @@ LARGEST_GAP = 3
 """Two scores of one item differ by at most this much."""
 
 
-def pairs(runs: int) -> list[tuple[int, int]]:
-    """Return the pairs of runs that are compared: 190 for 20 runs, 45 for 10 (§3.3)."""
-    return list(combinations(range(runs), 2))
-
-
 def reliabilities(assessments: Sequence[Assessment], agreement: Agreement) -> tuple[Fraction, ...]:
     """Return each run's mean agreement with the others over the items, 0 to 1 (equation 1).
 
@@ -37,14 +32,17 @@ def reliabilities(assessments: Sequence[Assessment], agreement: Agreement) -> tu
         return (Fraction(1),)
     agreed = [0] * len(assessments)
     compared = [0] * len(assessments)
-    for i, j in pairs(len(assessments)):
-        for a, b in zip(assessments[i].symptoms, assessments[j].symptoms, strict=True):
-            if agreement == "assessed" and not (a.assessed and b.assessed):
-                continue
-            points = LARGEST_GAP - abs(a.score - b.score)
-            for run in (i, j):
-                agreed[run] += points
-                compared[run] += 1
+    for item in range(1, ITEMS + 1):
+        scores = {
+            run: assessment[item].score
+            for run, assessment in enumerate(assessments)
+            if agreement == "all" or assessment[item].assessed
+        }
+        counts = Counter(scores.values())  # four scores stand for all runs: linear in their number
+        for run, score in scores.items():
+            points = sum(n * (LARGEST_GAP - abs(score - other)) for other, n in counts.items())
+            agreed[run] += points - LARGEST_GAP  # less what it agrees with itself
+            compared[run] += len(scores) - 1
     return tuple(
         Fraction(points, LARGEST_GAP * count) if count else Fraction(0)
         for points, count in zip(agreed, compared, strict=True)
