@@ -1,0 +1,255 @@
+"""Rule-based persons with a known BDI-II truth, so that the whole pipeline runs without a model.
+
+They understand a question by its words, disclose by their manner and by how they are asked, and
+choose their own words; what was said before is read from the turns. Not meant as a model of
+suffering: a person here is a small set of habits.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from src.clinical.bdi import SENSITIVE, band
+from src.interview.roles import Turns
+from src.patients.listening import Heard
+from src.patients.persons import Lines, Person, Thresholds
+from src.records import ITEMS, Answer, Question
+
+BODILY = frozenset({11, 15, 16, 18, 20})
+"""Items of the body: restlessness, energy, sleep, appetite, fatigue."""
+COOLING = frozenset({9, 21})
+"""Items that offend when asked about."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moment:
+    """Where the conversation stands when a person answers."""
+
+    number: int
+    heard: Heard
+    asked: frozenset[int]
+    told: dict[int, int]
+    """Highest level said of an item."""
+    last: tuple[int, ...]
+    """What the last answer spoke of, or else what the last question was after."""
+    spoken: str
+    cooled: bool
+    trusting: bool
+
+
+class OfflinePatient:
+    """Answer as one person in one sample."""
+
+    def __init__(
+        self,
+        person: Person,
+        lines: Lines,
+        *,
+        seed: int,
+        subject: str,
+        sample: int,
+        thresholds: Thresholds,
+    ) -> None:
+        self._person = person
+        self._lines = lines
+        self._key = (seed, subject, sample)
+        self._thresholds = thresholds
+        self._habits = thresholds.manners.of(person.manner)
+        self.levels = tuple(self._level(item) for item in range(1, ITEMS + 1))
+        """What this person holds true in this sample, in BDI-II order."""
+
+    async def reply(self, turns: Turns, question: Question) -> Answer:
+        """Answer a question, knowing the turns before it."""
+        now = self._moment(turns, question.text)
+        return Answer(text=" ".join(dict.fromkeys(self._parts(now))))
+
+    def _level(self, item: int) -> int:
+        level = self._person.truth[item - 1]
+        if item in SENSITIVE or self._chance("slip", item) >= self._person.inconsistency:
+            return level
+        down = self._chance("slip down", item) < self._thresholds.inconsistent_downward
+        leap = self._chance("slip far", item) < self._thresholds.inconsistent_leap
+        step = 2 if leap else 1
+        return max(0, level - step) if down else min(3, level + step)
+
+    def _chance(self, *what: object) -> float:
+        """Return a number in [0, 1) that depends on run seed, subject, sample and `what` alone."""
+        text = "\x1f".join(map(str, (*self._key, *what)))
+        return int.from_bytes(blake2b(text.encode(), digest_size=7).digest()) / 2**56
+
+    def _moment(self, turns: Turns, text: str) -> Moment:
+        ear = self._lines.ear
+        heard = [ear.hear(turn.question.text) for turn in turns]
+        told: dict[int, int] = {}
+        said: list[tuple[int, int]] = []
+        for turn in turns:
+            said = list(self._lines.said(turn.answer.text))
+            for item, level in said:
+                told[item] = max(level, told.get(item, 0))
+        cold = [_is_cold(one) for one in heard]
+        last = [item for item, _ in sorted(said, key=lambda pair: pair[1] == 0)]
+        if turns and not said:
+            last = list(heard[-1].items)
+        return Moment(
+            number=len(turns) + 1,
+            heard=ear.hear(text),
+            asked=frozenset(item for one in heard for item in one.items),
+            told=told,
+            last=tuple(item for item in last if item not in SENSITIVE),
+            spoken="\n".join(turn.answer.text for turn in turns),
+            cooled=bool(cold) and cold[-1],
+            trusting=len(turns) >= self._thresholds.trust_after and not any(cold),
+        )
+
+    def _parts(self, now: Moment) -> Iterator[str]:
+        heard, lines = now.heard, self._lines
+        if _is_cold(heard):
+            yield self._pick(lines.refusals, now, "refusal")
+            return
+        items = self._topics(now)
+        if not items and heard.items:
+            yield self._pick(lines.evasions, now, "evasion")
+            return
+        if now.number == 1 and self._person.manner != "terse":
+            yield self._pick(lines.greetings, now, "greeting")
+        if now.cooled:
+            yield self._pick(lines.cool, now, "cool")
+        if items:
+            yield from self._answers(items, now)
+        elif heard.general:
+            yield from self._general(now)
+        else:
+            yield self._pick((*self._person.asides, *lines.small_talk), now, "small talk")
+        if not now.cooled:
+            yield from self._unasked(items, now)
+
+    def _topics(self, now: Moment) -> tuple[int, ...]:
+        heard = now.heard
+        if heard.items:
+            return tuple(item for item in heard.items if item not in SENSITIVE)
+        mentioned = tuple(item for item in heard.mentioned if item not in SENSITIVE)
+        if heard.follows_up:
+            known = tuple(item for item in mentioned if item in now.told or item in now.asked)
+            return known or now.last or mentioned
+        return () if heard.general else mentioned
+
+    def _answers(self, items: Sequence[int], now: Moment) -> Iterator[str]:
+        most = 1 if now.cooled else self._habits.answers
+        lead_ins = self._fresh(self._lines.lead_ins.of(self._person.manner), now)
+        if not now.cooled and self._chance(now.number, "lead in") < self._thresholds.lead_in:
+            yield from lead_ins[:1]
+        for place, item in enumerate(items[:most]):
+            yield from self._answer(item, now, leading=place == 0)
+
+    def _answer(self, item: int, now: Moment, *, leading: bool) -> Iterator[str]:
+        """Yield what is said of an item; the remarks around it only of the `leading` one."""
+        lines, level = self._lines, self._disclosed(item, now)
+        told, aspect = now.told.get(item), now.heard.aspect
+        if told == level and (level == 0 or (item in now.asked and not now.heard.follows_up)):
+            if leading:
+                brief = lines.repeats if level else lines.nothing_there
+                yield self._pick(brief, now, "brief")
+            return
+        if told is None and item not in now.asked and self.levels[item - 1]:
+            sidestep = self._sidestep(item, now)
+            if sidestep:
+                yield sidestep
+                return
+        if leading and told is not None and level > told:
+            yield self._pick(lines.opened, now, "opened")
+        if leading and aspect and level:
+            yield self._pick(lines.spelled_out.of(aspect)[level], now, "spelled out")
+        yield self._line(item, level, now)
+
+    def _disclosed(self, item: int, now: Moment) -> int:
+        """Return the level that a person admits to here: the own one, or one less."""
+        level, heard = self.levels[item - 1], now.heard
+        again = item in now.asked or item in now.told
+        if self._person.manner == "deflecting":
+            held_back = not (again and heard.gentle)
+        else:
+            bare = not again and not heard.gentle
+            held_back = bare and (
+                self._chance(now.number, "closed", item) < self._thresholds.closed_understates
+            )
+        less = 1 if level and (held_back or now.cooled) else 0
+        return max(level - less, now.told.get(item, 0))
+
+    def _sidestep(self, item: int, now: Moment) -> str | None:
+        """Return what is said in place of an answer at first asking, if anything."""
+        manner, lines = self._person.manner, self._lines
+        if manner == "somatising" and item not in BODILY:
+            return self._pick(lines.bodily, now, "bodily", item)
+        deflects = self._chance(now.number, "deflects", item) < self._thresholds.deflects
+        if manner == "deflecting" and deflects:
+            return self._pick(lines.deflections, now, "deflection", item)
+        return None
+
+    def _general(self, now: Moment) -> Iterator[str]:
+        general = self._lines.general
+        tones = {"minimal": general.well, "mild": general.mixed, "moderate": general.mixed}
+        deflecting = self._person.manner == "deflecting"
+        tone = general.well if deflecting else tones.get(band(sum(self.levels)), general.low)
+        yield self._pick(tone, now, "general")
+        if not now.cooled:
+            for item, level in self._untold(now)[: self._habits.leaks]:
+                yield self._line(item, level, now)
+
+    def _untold(self, now: Moment, besides: Sequence[int] = ()) -> list[tuple[int, int]]:
+        """Return items not yet spoken of and the levels let slip, the strongest first."""
+        manner = self._person.manner
+        less = 1 if manner == "deflecting" else 0
+        found = [
+            (item, level - less)
+            for item, level in enumerate(self.levels, 1)
+            if level > less
+            and item not in SENSITIVE
+            and item not in now.told
+            and item not in besides
+        ]
+        found.sort(
+            key=lambda pair: (
+                manner == "somatising" and pair[0] not in BODILY,
+                -pair[1],
+                self._chance("rank", pair[0]),
+            )
+        )
+        return found
+
+    def _unasked(self, items: Sequence[int], now: Moment) -> Iterator[str]:
+        """Yield what comes on top: another symptom, something private, something else entirely."""
+        heard, habits, number = now.heard, self._habits, now.number
+        invited = self._person.manner == "talkative" or (heard.open and heard.warm)
+        if items and invited and self._chance(number, "extra") < habits.extra:
+            for item, level in self._untold(now, items)[:1]:
+                yield self._line(item, level, now)
+        if now.trusting and heard.gentle and self._chance(number, "private") < habits.volunteers:
+            for item in self._person.volunteers:
+                if item not in now.told:
+                    yield self._line(item, self.levels[item - 1], now)
+                    break
+        if (items or heard.general) and self._chance(number, "aside") < habits.aside:
+            asides = (*self._person.asides, *self._lines.tangents)
+            yield from self._fresh(asides, now, "aside")[:1]
+
+    def _line(self, item: int, level: int, now: Moment) -> str:
+        increasing = item in self._person.increasing
+        wordings = self._lines.items[item].wordings(level, increasing=increasing)
+        if now.cooled or self._person.manner == "terse":
+            wordings = tuple(sorted(wordings, key=len)[:2])
+        return self._pick(wordings, now, "line", item)
+
+    def _pick(self, wordings: Sequence[str], now: Moment, *what: object) -> str:
+        """Return one of the wordings, one not yet spoken where there is any."""
+        return (self._fresh(wordings, now, *what) or self._shuffled(wordings, now, *what))[0]
+
+    def _fresh(self, wordings: Sequence[str], now: Moment, *what: object) -> list[str]:
+        return [one for one in self._shuffled(wordings, now, *what) if one not in now.spoken]
+
+    def _shuffled(self, wordings: Sequence[str], now: Moment, *what: object) -> list[str]:
+        start = int(self._chance(now.number, *what) * len(wordings))
+        return [*wordings[start:], *wordings[:start]]
+
+
+def _is_cold(heard: Heard) -> bool:
+    return heard.direct or not COOLING.isdisjoint(heard.items)
