@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from src.clinical.text import STOP_WORDS
 
 _ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
-_PLAIN = re.compile(r"(?:[a-z0-9']+\*?(?: |$))+")
+_PLAIN = re.compile(r"(?:(?:[a-z0-9']+\*?|\.\.)(?: |$))+")
 _GAP = r"(?:(?!not |never |no |[a-z]+n't )[^ ]+ ){0,3}"
 
 
@@ -28,7 +28,14 @@ def _wellformed(phrase: str) -> str:
     return phrase
 
 
-Phrase = Annotated[str, AfterValidator(_wellformed)]
+def _parted(text: object) -> object:
+    return [p.strip() for p in text.split(";") if p.strip()] if isinstance(text, str) else text
+
+
+Phrases = Annotated[
+    tuple[Annotated[str, AfterValidator(_wellformed)], ...], BeforeValidator(_parted)
+]
+"""Phrases of a cue file, written as one text, parted by semicolons."""
 
 
 class Cue(NamedTuple):
@@ -68,17 +75,17 @@ class Lexicon:
 
 
 def _word(word: str) -> str:
+    if word == "..":
+        return _GAP
     if word == "n't":
-        return "[a-z]+n't"
-    return re.escape(word[:-1]) + "[a-z']*" if word.endswith("*") else re.escape(word)
+        return "[a-z]+n't "
+    return re.escape(word[:-1]) + "[a-z']* " if word.endswith("*") else re.escape(word) + " "
 
 
 def _element(element: str) -> str:
-    if element == "..":
-        return _GAP
     options = element.rstrip("?").strip("()").split("|")
-    ways = "|".join(" ".join(map(_word, option.split())) for option in options)
-    return f"(?:(?:{ways}) )" + ("?" if element.endswith("?") else "")
+    ways = "|".join("".join(map(_word, option.split())) for option in options)
+    return f"(?:{ways})" + ("?" if element.endswith("?") else "")
 
 
 def _anchors(elements: Sequence[str]) -> set[str]:
@@ -97,5 +104,3 @@ def _anchors(elements: Sequence[str]) -> set[str]:
 
 def _weight(word: str) -> tuple[bool, int]:
     return word not in STOP_WORDS, len(word)
-
-
