@@ -12,8 +12,10 @@ from hashlib import blake2b
 from src.clinical.bdi import SENSITIVE, band
 from src.interview.roles import Turns
 from src.patients.listening import Heard
-from src.patients.persons import Lines, Person, Thresholds
+from src.patients.persons import Lines, Person, Thresholds, load_lines, load_persons
 from src.records import ITEMS, Answer, Question
+
+__all__ = ["OfflinePatient", "Thresholds", "load_lines", "load_persons"]
 
 BODILY = frozenset({11, 15, 16, 18, 20})
 """Items of the body: restlessness, energy, sleep, appetite, fatigue."""
