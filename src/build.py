@@ -5,18 +5,21 @@ from collections.abc import Callable, Sequence
 from src.analysts.consensus import ConsensusAnalyst
 from src.analysts.imputation import Imputation
 from src.analysts.median import MedianAnalyst
-from src.config import (
+from src.interview.roles import Analyst, Cast
+from src.interviewers.scripted import ScriptedInterviewer
+from src.interviewers.tree import DialogueTree
+from src.patients import offline
+from src.patients.offline import OfflinePatient, load_lines, load_persons
+from src.prompts import load_yaml
+from src.records import Truth, seed_of
+from src.settings import (
     AnalystSettings,
     ConsensusSettings,
     LexicalSettings,
     MedianSettings,
     RunSettings,
 )
-from src.interview.roles import Analyst, Cast
-from src.interviewers.scripted import ScriptedInterviewer
-from src.interviewers.tree import DialogueTree
-from src.patients.offline import OfflinePatient, load_lines, load_persons
-from src.records import Truth, seed_of
+from src.steering import lexical
 from src.steering.lexical import LexicalScorer
 from src.steering.orchestrator import CoverageOrchestrator
 
@@ -32,7 +35,8 @@ class Casting:
         tree = DialogueTree(
             settings.tree.path.path, turns_max=settings.tree.turns_max, bm25=settings.tree.bm25
         )
-        self._interviewer = ScriptedInterviewer(tree, settings.interviewer.lines.path)
+        self._interviewer = ScriptedInterviewer(tree=tree, lines=settings.interviewer.lines.path)
+        self._offline = offline.Thresholds(**settings.patient.thresholds.model_dump())
         self._persons = load_persons(settings.patient.persons.path)
         self._lines = load_lines(settings.patient.lines.path)
 
@@ -46,7 +50,12 @@ class Casting:
             seed=seed_of(seed, subject, sample),
             interviewer=self._interviewer,
             patient=OfflinePatient(
-                person=person, lines=self._lines, seed=seed, subject=subject, sample=sample
+                person,
+                self._lines,
+                seed=seed,
+                subject=subject,
+                sample=sample,
+                thresholds=self._offline,
             ),
             orchestrator=self._orchestrator,
             scorer=self._scorer,
@@ -77,7 +86,8 @@ def persona_number(subject: str) -> int:
 
 
 def scorer(settings: LexicalSettings) -> LexicalScorer:
-    return LexicalScorer(settings.cues.path)
+    cues = load_yaml(settings.cues.path, lexical.Cues)
+    return LexicalScorer(cues, lexical.Thresholds(**settings.thresholds.model_dump()))
 
 
 def analyst(settings: AnalystSettings) -> Analyst:

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from src import config
-from src.config import RunSettings
 from src.errors import InputError
 from src.prompts import ROOT, located, read_text, sha256
+from src.settings import RunSettings
 from src.store import INPUTS, InputCopy, Manifest, digest_of, subject_folders
 
 PLAYERS = ("interviewer", "patient", "scorer", "orchestrator", "tree", "scorer_when", "seed")

@@ -16,13 +16,13 @@ from pathlib import Path
 from rich.console import Console
 
 from src import build, command, config
-from src.config import RunSettings
 from src.errors import DiskError, InputError, TooFewInterviews
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
 from src.prompts import located, shown
 from src.provenance import manifest_of, settings_to_repeat
 from src.records import INTENDED_USE
+from src.settings import RunSettings
 from src.subject import SubjectRun
 from src.summary import answer_lines, table, what_went_wrong
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from src.analysts.median import require_enough
 from src.build import Casting
-from src.config import RunSettings
 from src.errors import InputError, TooFewInterviews
 from src.interview.batch import Owed
 from src.interview.roles import Analyst
 from src.live import Watch
 from src.records import Interview, Turn
+from src.settings import RunSettings
 from src.store import SampleState, SubjectFolder, digest_of
 from src.summary import SubjectResult, page, result_of, unanswered_page
 

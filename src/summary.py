@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.table import Table
 
 from src.clinical import bdi
-from src.config import RunSettings
 from src.records import INTENDED_USE, Consensus, Interview, Record, SymptomScore, Truth
+from src.settings import RunSettings
 
 MACHINERY = (
     "The patient is rule-based: these figures show that the machinery works, not how well it "
@@ -88,14 +88,16 @@ def result_of(
 def answer_lines(answer: SubjectResult) -> list[str]:
     """Return the answer as short lines for a terminal or a page."""
     result, spread = answer.result, answer.result.spread
-    middle = f"{spread.lower_quartile:g}–{spread.upper_quartile:g}"
+    middle = (
+        f"median {spread.median:g}, middle half {spread.lower_quartile:g}–{spread.upper_quartile:g}"
+    )
     truth = ""
     if answer.truth:
         band = bdi.band(answer.truth.total, answer.bands)
         truth = f"   (simulated truth {answer.truth.total}, {band})"
     lines = [
         f"BDI-II total {result.total}, {answer.band} ({answer.bands} bands){truth}",
-        f"  samples {spread.minimum}–{spread.maximum}, median {spread.median:g}, middle half {middle}",
+        f"  samples {spread.minimum}–{spread.maximum}, {middle}",
         "Key symptoms" if result.key_symptoms else "Key symptoms: none",
     ]
     for item in result.key_symptoms:
