@@ -109,7 +109,7 @@ class TreeFile(Record):
 
     greeting: Annotated[str, Field(min_length=1, pattern=r"^[^?]*$")]
     """Stands in front of the very first question (decision 13)."""
-    ignore: tuple[str, ...] = ()
+    ignore: tuple[Annotated[str, Field(pattern=r"^[a-z' ]+$")], ...] = ()
     """Turns of speech that say nothing about the person; taken out before matching."""
     openers: Annotated[tuple[Opener, ...], Field(min_length=1)]
     """In the order in which they are tried."""
@@ -214,7 +214,8 @@ class DialogueTree:
 
 def best_match(branches: Sequence[FollowUp], reply: Sequence[str]) -> FollowUp | None:
     """Return the one branch with the best BM25+ score among those with a hit (decision 15)."""
-    hits = [{k for k in b.keywords if any(_meets(w, k) for w in reply)} for b in branches]
+    said = set(reply)
+    hits = [{k for k in b.keywords if any(_meets(w, k) for w in said)} for b in branches]
     query = sorted(set().union(*hits))
     scores = BM25Plus([list(b.keywords) for b in branches], b=0).get_scores(query)
     found = [(float(score), n) for n, score in enumerate(scores) if hits[n]]
@@ -235,7 +236,7 @@ def as_printed(branches: Sequence[FollowUp], reply: str) -> FollowUp:
 # Negation, as far as short everyday replies need it ------------------------------------------
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-_STAGE_DIRECTION = re.compile(r"\*[^*\n]*\s[^*\n]*\*|\[[^\]\n]*\]")
+_STAGE_DIRECTION = re.compile(r"\*([^*\n]+)\*|\[[^\[\]\n]*\]")
 _CLAUSE_END = re.compile(
     r"[^\w\s'-]|\s-+\s|\n|"
     r"\b(?:but|though|although|however|except|yet|just|because|when|whenever|while|since|until)\b|"
@@ -259,10 +260,16 @@ _BE = re.compile(r"am|are|is|was|were|be|been|get|got|getting|i'm")
 
 def words(reply: str, ignore: Sequence[str] = ()) -> list[str]:
     """Return a reply's words in lower case; a negated one is written `not <word>`."""
-    text = _STAGE_DIRECTION.sub(". ", reply.replace("\u2019", "'").lower())
+    text = _STAGE_DIRECTION.sub(_spoken, reply.replace("\u2019", "'").lower())
     for phrase in ignore:
         text = re.sub(rf"\b{re.escape(phrase)}\b", ".", text)
     return [w for clause in _CLAUSE_END.split(text) for w in _marked(_WORD.findall(clause))]
+
+
+def _spoken(found: re.Match[str]) -> str:
+    """Return a lone word between asterisks, which is stressed; a stage direction is not said."""
+    inside = found[1] or ""
+    return inside if len(inside.split()) == 1 else ". "
 
 
 def _marked(clause: Sequence[str]) -> list[str]:
@@ -275,7 +282,7 @@ def _marked(clause: Sequence[str]) -> list[str]:
             marked.append(f"not {word}")
             left = 0
         elif _negates(clause, n):
-            marked.append(word)
+            marked += [] if n and word == "no" else [word]  # `for no reason` is no answer
             left = _SCOPE
         elif n or word != "well":  # `Well, I …` says nothing
             marked.append(f"not {word}" if left else word)
@@ -293,7 +300,7 @@ def _negates(clause: Sequence[str], n: int) -> bool:
     if word == "little":
         return before in {"very", "so", "too"}
     if word == "to":
-        return "too" in clause[:n]  # `too tired to laugh`
+        return "too" in clause[max(n - 5, 0) : n]  # `too tired to laugh`
     return bool(_NEGATION.fullmatch(word) or _ENDING.fullmatch(word))
 
 

@@ -1,6 +1,7 @@
 """The dialogue tree: what the loader refuses, which branch a reply takes, what is offered when."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -363,12 +364,28 @@ def test_a_reply_without_words_is_no_match_and_breaks_nothing(reply: str) -> Non
         ("lost interest", ["lost", "not interest"]),
         ("I don't know if sad", ["i", "don't"]),
         ("well, fine", ["fine"]),
+        ("tears for no reason", ["tears", "for", "not reason"]),
         ("*looks down sadly* fine", ["fine"]),
         ("I'm *so* tired", ["i'm", "so", "tired"]),
+        ("[long pause] fine", ["fine"]),
     ],
 )
 def test_negation_reaches_as_far_as_its_clause(reply: str, expected: list[str]) -> None:
     assert words(reply) == expected
+
+
+@given(st.text())
+def test_no_text_breaks_the_choice(reply: str) -> None:
+    for opener in SCREENING.openers:
+        SCREENING.choose(opener.id, reply)
+        assert PRINTED.choose(opener.id, reply) in opener.follow_ups
+
+
+@pytest.mark.parametrize("piece", ["*", "[", " ", "not ", "- ", "to too ", "a'", "*a ", "\n"])
+def test_a_very_long_reply_is_read_at_once(piece: str) -> None:
+    started = time.perf_counter()
+    SCREENING.choose("sadness", piece * 20_000)
+    assert time.perf_counter() - started < 2  # quadratic reading takes minutes
 
 
 REPLY = st.lists(
