@@ -33,7 +33,7 @@ class Moment:
     told: dict[int, int]
     """Highest level said of an item."""
     last: tuple[int, ...]
-    """What the last answer spoke of, or else what the last question was after."""
+    """What a follow-up is about: the last answer, after a question that was sidestepped."""
     spoken: str
     cooled: bool
     trusting: bool
@@ -90,8 +90,8 @@ class OfflinePatient:
                 told[item] = max(level, told.get(item, 0))
         cold = [_is_cold(one) for one in heard]
         last = [item for item, _ in sorted(said, key=lambda pair: pair[1] == 0)]
-        if turns and not said:
-            last = list(heard[-1].items)
+        if heard and not set(last) & set(heard[-1].items):
+            last = [*heard[-1].items, *last]
         return Moment(
             number=len(turns) + 1,
             heard=ear.hear(text),
@@ -236,9 +236,10 @@ class OfflinePatient:
 
     def _line(self, item: int, level: int, now: Moment) -> str:
         increasing = item in self._person.increasing
-        wordings = self._lines.items[item].wordings(level, increasing=increasing)
+        known = self._lines.items[item]
+        wordings: Sequence[str] = known.wordings(level, increasing=increasing)
         if now.cooled or self._person.manner == "terse":
-            wordings = tuple(sorted(wordings, key=len)[:2])
+            wordings = sorted(wordings, key=len)[: max(2, len(wordings) // 2)]
         return self._pick(wordings, now, "line", item)
 
     def _pick(self, wordings: Sequence[str], now: Moment, *what: object) -> str:
