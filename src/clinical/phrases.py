@@ -14,7 +14,7 @@ from src.clinical.text import STOP_WORDS
 
 _ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
 _PLAIN = re.compile(r"(?:(?:[a-z0-9']+\*?|\.\.)(?: |$))+")
-_GAP = r"(?:(?!not |never |no |[a-z]+n't )[^ ]+ ){0,3}"
+_GAP = r"(?:(?!not |never |no |less |[a-z]+n't )[^ ]+ ){0,3}"
 
 
 def _wellformed(phrase: str) -> str:
@@ -25,11 +25,15 @@ def _wellformed(phrase: str) -> str:
         inner = element.rstrip("?").strip("()")
         if element != ".." and not all(_PLAIN.fullmatch(part) for part in inner.split("|")):
             raise ValueError(f"malformed phrase {phrase!r} at {element!r}")
+    if phrase.endswith(("..", "?")):
+        raise ValueError(f"malformed phrase {phrase!r}: what ends it may be left out")
     return phrase
 
 
 def _parted(text: object) -> object:
-    return [p.strip() for p in text.split(";") if p.strip()] if isinstance(text, str) else text
+    if not isinstance(text, str):
+        return text
+    return [" ".join(phrase.split()) for phrase in text.split(";") if phrase.strip()]
 
 
 Phrases = Annotated[

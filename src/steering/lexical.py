@@ -18,7 +18,7 @@ from src.records import ITEMS, Assessment, Confidence, Item, Score, SymptomScore
 
 GRADES = ("denied", "mild", "moderate", "severe")
 """Names of the levels 0 to 3 in the cue file."""
-ANHEDONIA, FATIGUE = 4, 20
+ANHEDONIA, SUICIDAL, FATIGUE = 4, 9, 20
 VOLUNTEERED = frozenset({9, 21})
 """Items that count only where the interviewer did not bring them up."""
 _FILLERS = re.compile(
@@ -30,6 +30,8 @@ _GOES_ON = re.compile(
     r"pretty much|not every|always|constantly|usually|sometimes|a few times|on and off|for)\b"
 )
 _PAST = re.compile(r"\bused to (?:[^ ]+ ){0,4}$")
+SHORT = 40
+"""Words of a reply up to which its first words answer the question; a longer one has its own."""
 BRIEF = 16
 """Words of a sentence within which frequency and duration reach every clause."""
 
@@ -261,6 +263,8 @@ class LexicalScorer:
 
     def _short(self, reply: str) -> "_Short | None":
         """Return what the first words of a reply say about the thing asked."""
+        if len(text.words(reply)) > SHORT:
+            return None
         for sentence in text.sentences(reply)[:2]:
             flat = _FILLERS.sub("", _flat(sentence))
             heads = [(m.end(), c.value) for c, m in self._answers.find(flat) if not m.start()]
@@ -301,13 +305,14 @@ class LexicalScorer:
         for part in parts:
             clause = part + " "
             marks = list(self._other.find(clause))
-            if any(cue.value == "excused" for cue, _ in marks):
-                continue
+            excused = any(cue.value == "excused" for cue, _ in marks)
             for cue, match in marks:
                 if cue.value == "traps":
                     clause = clause.replace(match.group(), "… ")
             scope = flat if brief else clause
             for mention in self._read_clause(clause, scope, other=other):
+                if excused and mention.item != SUICIDAL:
+                    continue
                 held = found.get(mention.item)
                 if held is None or mention.level > held.level:
                     found[mention.item] = mention._replace(evidence=sentence)
@@ -353,7 +358,7 @@ class LexicalScorer:
             score = (2 * sum(m.level for m in strongest) + len(strongest)) // (2 * len(strongest))
             if denied and item == ANHEDONIA:
                 score = min(score, limits.enjoyment_cap)
-            if len(denied) >= len(affirmed):
+            elif len(denied) >= len(affirmed):
                 score -= 1
         agreeing = affirmed if score else denied or affirmed
         sure = max(m.confidence for m in agreeing) + limits.repeated * (len(agreeing) - 1)
