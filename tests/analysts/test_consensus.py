@@ -311,8 +311,17 @@ def test_the_selected_runs_keep_their_own_answers() -> None:
 
 
 def test_equally_near_totals_are_told_apart_by_the_profile() -> None:
-    runs = [scored({2: 2}), scored({1: 2}), scored({1: 2}), scored({1: 2})]
-    assert [run.sample for run in analysed(runs).selected] == [2, 3, 4]
+    # The first three have the same total and the same weight; the second and third are the
+    # consensus itself.
+    runs = [
+        scored({3: 1}, heard(0)),
+        scored({2: 1}, heard(0)),
+        scored({2: 1}, heard(0)),
+        scored({1: 1, 3: 1}, heard(0)),
+    ]
+    result = analysed(runs)
+    assert result.weights[1] == result.weights[2] == result.weights[3]
+    assert [run.sample for run in result.selected] == [2, 3, 1]
 
 
 def test_equally_near_profiles_are_told_apart_by_weight() -> None:

@@ -172,8 +172,8 @@ def test_three_quarters_but_at_least_three_must_be_valid(
 
 
 def test_a_share_is_taken_as_written() -> None:
-    # As floats 0.55 * 20 lies a hair above 11 and would be rounded up to 12.
-    assert min_valid(20, share=0.55, least=3) == 11
+    # As floats 0.55 * 100 lies a hair above 55 and would be rounded up to 56.
+    assert min_valid(100, share=0.55, least=3) == 55
 
 
 def test_both_analysts_need_the_same_number_of_interviews(options: Any) -> None:
