@@ -173,7 +173,7 @@ class DialogueTree:
         if not turns:
             return self._first_line()
         asked = frozenset(item for node in nodes for item in self._targets.get(node, ()))
-        return self._follow_up(turns, asked) or self._opener(guidance.focus, nodes, asked)
+        return self._follow_up(turns, asked) or self._opener(guidance.focus, asked)
 
     def choose(self, opener: str, reply: str) -> FollowUp | None:
         """Return the branch that a reply to an opener calls for; None is `no_match`."""
@@ -202,12 +202,10 @@ class DialogueTree:
             text=branch.text, source=f"{PREFIX}{node}/{branch.id}", focus=branch.targets
         )
 
-    def _opener(
-        self, focus: Sequence[int], nodes: Sequence[str], asked: frozenset[int]
-    ) -> Question | None:
+    def _opener(self, focus: Sequence[int], asked: frozenset[int]) -> Question | None:
         for opener in self._file.openers:
-            used = opener.id in nodes or set(opener.targets) <= asked
-            if not used and set(opener.targets) & set(focus):
+            used_up = set(opener.targets) <= asked
+            if not used_up and set(opener.targets) & set(focus):
                 return Question(text=opener.text, source=PREFIX + opener.id, focus=opener.targets)
         return None
 

@@ -1,5 +1,6 @@
 """The scripted interviewer: the tree first, then fixed lines that do not come again too early."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,14 @@ async def test_without_a_focus_the_fixed_lines_go_through_what_was_asked_least()
     assert {item for question in questions(turns) for item in question.focus} == set(ASSESSABLE)
 
 
+async def test_without_a_focus_a_topic_that_someone_asked_about_comes_later() -> None:
+    first = RAW["lines"][0]["items"]
+    asked = Question(text="How was your week?", source="model", focus=tuple(first))
+    turns = [Turn(number=1, question=asked, answer=Answer(text="Hm."))]
+    line = await WITHOUT_TREE.ask(turns, Guidance(text=""))
+    assert not set(line.focus) & set(first)
+
+
 async def test_eighteen_turns_never_repeat_a_line_whatever_the_focus() -> None:
     for focus in [(), (1,), (18, 19), ASSESSABLE]:
         for interviewer in (INTERVIEWER, WITHOUT_TREE):
@@ -93,6 +102,17 @@ async def test_the_same_turns_give_the_same_question() -> None:
 def test_there_are_lines_for_every_item_that_may_be_asked_about() -> None:
     assert len(RAW["lines"]) >= 20
     assert {item for line in RAW["lines"] for item in line["items"]} == set(ASSESSABLE)
+
+
+def test_no_line_speaks_of_what_must_not_be_asked() -> None:
+    lines = [line["text"] for line in RAW["lines"]] + RAW["continuers"] + [RAW["closing"]]
+    for line in lines:
+        assert len(line.split()) <= 40
+        assert not re.search(
+            r"depress|suicid|\bsex|symptom|disorder|diagnos|clinic|therap|fatigue|worthless"
+            r"|self-harm|\bdie\b|death|\bkill|\[|\*|\n",
+            line.lower(),
+        )
 
 
 @settings(max_examples=25, deadline=None)

@@ -328,6 +328,16 @@ def test_a_tie_is_no_match() -> None:
     assert SCREENING.choose("sadness", "good and sad") is None
 
 
+@pytest.mark.parametrize(
+    ("opener", "reply"),
+    [("energy", "low, weak, active, loads"), ("guilt", "again, nonstop, shame, wrong")],
+)
+def test_a_tie_is_no_match_in_whichever_order_the_scores_were_summed(
+    opener: str, reply: str
+) -> None:
+    assert SCREENING.choose(opener, reply) is None
+
+
 def test_the_branch_with_more_of_its_words_wins() -> None:
     branch = SCREENING.choose("sadness", "good, sad, lonely")
     assert branch is not None
@@ -368,6 +378,9 @@ def test_a_reply_without_words_is_no_match_and_breaks_nothing(reply: str) -> Non
         ("*looks down sadly* fine", ["fine"]),
         ("I'm *so* tired", ["i'm", "so", "tired"]),
         ("[long pause] fine", ["fine"]),
+        ("a little sad", ["a", "little", "sad"]),
+        ("so little joy", ["so", "little", "not joy"]),
+        ("never a b c d e f g h", ["never", *(f"not {w}" for w in "abcdefg"), "h"]),
     ],
 )
 def test_negation_reaches_as_far_as_its_clause(reply: str, expected: list[str]) -> None:
