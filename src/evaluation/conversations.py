@@ -73,7 +73,7 @@ def read_gold(path: str | Path) -> dict[str, Gold]:
             raise InputError(f"{place}: a truth needs `pid` and `bdi_total`")
         name = row.get("name")
         truth = Gold(
-            name=str(name) if name is not None else None,
+            name=_text(name) if name is not None else None,
             total=total,
             symptoms=_gold_symptoms(row, ("key_symptoms", "gold_key_symptoms"), place),
         )
@@ -145,7 +145,7 @@ def _parsed(text: str, path: str | Path, *, first_line: int) -> object:
 
 
 def _conversation(row: Row, place: str, *, number: int, truths: dict[str, Gold]) -> Conversation:
-    key = next((key for key in ("conversation", "turns") if key in row), None)
+    key = _given(row, ("conversation", "turns"))
     if key is None:
         raise InputError(f"{place}: holds no conversation (`conversation` or `turns`)")
     names = [row[key] for key in ("name", "persona") if row.get(key) is not None]
@@ -163,7 +163,7 @@ def _conversation(row: Row, place: str, *, number: int, truths: dict[str, Gold])
     predicted, unknown = _predicted_symptoms(row, place)
     return Conversation(
         row=number,
-        person=str(names[0]),
+        person=_text(names[0]),
         turns=turns,
         closing=closing,
         k=sum(by_interviewer for by_interviewer, _ in messages),
@@ -189,7 +189,7 @@ def _messages(messages: object, place: str, persona: frozenset[str]) -> Iterator
                 f"{place}[{index}]: unknown role {role!r} (user, assistant or the persona's name)"
             )
         sides.add(role == "user")
-        yield role == "user", message["message"]
+        yield role == "user", _text(message["message"])
     if len(sides) == 1:
         silent = "the persona" if sides == {True} else "the interviewer (role `user`)"
         raise InputError(f"{place}: has no message of {silent}")
@@ -197,52 +197,41 @@ def _messages(messages: object, place: str, persona: frozenset[str]) -> Iterator
 
 def _turns(messages: Sequence[tuple[bool, str]]) -> tuple[tuple[Turn, ...], str | None]:
     """Pair the messages; neighbours of one side become one message of several lines."""
-    pairs: list[list[str | None]] = []
-    last: bool | None = None
+    pairs: list[tuple[list[str], list[str]]] = []
     for by_interviewer, text in messages:
-        side = 0 if by_interviewer else 1
-        if by_interviewer == last:
-            pairs[-1][side] = f"{pairs[-1][side]}\n{text}"
-        elif by_interviewer:
-            pairs.append([text, None])
-        elif last is None:
-            pairs.append(["", text])
-        else:
-            pairs[-1][1] = text
-        last = by_interviewer
-    closing = pairs.pop()[0] if last else None
-    return (
-        tuple(
-            Turn(
-                number=number,
-                question=Question(text=question or "", source="recorded"),
-                answer=Answer(text=answer or ""),
-            )
-            for number, (question, answer) in enumerate(pairs, 1)
-        ),
-        closing,
+        if not pairs or (by_interviewer and pairs[-1][1]):
+            pairs.append(([], []))
+        pairs[-1][0 if by_interviewer else 1].append(text)
+    closing = "\n".join(pairs.pop()[0]) if not pairs[-1][1] else None
+    turns = (
+        Turn(
+            number=number,
+            question=Question(text="\n".join(asked), source="recorded"),
+            answer=Answer(text="\n".join(answered)),
+        )
+        for number, (asked, answered) in enumerate(pairs, 1)
     )
+    return tuple(turns), closing
+
+
+def _given(row: Row, keys: Sequence[str]) -> str | None:
+    """Return the first of some keys that holds anything."""
+    return next((key for key in keys if row.get(key) is not None), None)
 
 
 def _total(row: Row, keys: Sequence[str], place: str) -> int | None:
-    """Return the first total that stands under one of the keys."""
-    for key in keys:
-        value = row.get(key)
-        if value is None:
-            continue
-        if type(value) is not int or not 0 <= value <= HIGHEST:
-            raise InputError(f"{place}: `{key}` is a whole number from 0 to 63, not {value!r}")
-        return value
-    return None
+    key = _given(row, keys)
+    value = row[key] if key else None
+    if key and (type(value) is not int or not 0 <= value <= HIGHEST):
+        raise InputError(f"{place}: `{key}` is a whole number from 0 to 63, not {value!r}")
+    return value
 
 
 def _names(row: Row, keys: Sequence[str], place: str) -> list[object] | None:
-    key = next((key for key in keys if row.get(key) is not None), None)
-    if key is None:
-        return None
-    if not isinstance(row[key], list):
+    key = _given(row, keys)
+    if key and not isinstance(row[key], list):
         raise InputError(f"{place}: `{key}` is a list of names, not {_kind(row[key])}")
-    return list(row[key])
+    return list(row[key]) if key else None
 
 
 def _gold_symptoms(row: Row, keys: Sequence[str], place: str) -> tuple[int, ...] | None:
@@ -267,8 +256,13 @@ def _predicted_symptoms(row: Row, place: str) -> tuple[tuple[int, ...] | None, t
         try:
             items[item_number(str(name))] = None
         except InputError:
-            unknown.append(str(name))
+            unknown.append(_text(name))
     return tuple(items), tuple(unknown)
+
+
+def _text(value: object) -> str:
+    """Return a text that can be stored: half an emoji, where a log was cut, becomes a mark."""
+    return str(value).encode(errors="replace").decode()
 
 
 def _key(value: object) -> str:

@@ -273,6 +273,12 @@ def test_line_separators_inside_a_message_end_no_row(tmp_path: Path) -> None:
     assert only(lines(tmp_path, row(odd))).turns[0].answer.text == "one\u2028two\x85three"
 
 
+def test_half_an_emoji_in_a_cut_log_is_marked_and_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(row([SAID[0], {"role": "assistant", "message": "Fine \ud83d"}])))
+    assert only(path).turns[0].answer.text == "Fine ?"
+
+
 def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("\ufeff" + json.dumps(row()), encoding="utf-8")
