@@ -19,6 +19,7 @@ Line = Annotated[str, Field(min_length=2)]
 Phrases = Annotated[tuple[Line, ...], Field(min_length=1)]
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)*\*?")
+_SHORT_IS = re.compile(r"\b(how|what|that|it|where|who|there)'s\b")
 _SENTENCE = re.compile(r"[^.?!\n]+[.?!]*")
 _SHORTEST_STEM = 3
 _NO_ITEM = 0
@@ -28,7 +29,7 @@ Label = TypeVar("Label")
 
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a text in lower case; a star at a word's end is kept."""
-    return tuple(_WORD.findall(text.lower().replace("\u2019", "'")))
+    return tuple(_WORD.findall(_SHORT_IS.sub(r"\1 is", text.lower().replace("\u2019", "'"))))
 
 
 class PhraseBook(Generic[Label]):

@@ -29,6 +29,8 @@ class Moment:
 
     number: int
     heard: Heard
+    repeated: bool
+    """The question was asked before, word for word, or closed on what was asked before."""
     asked: frozenset[int]
     told: dict[int, int]
     """Highest level said of an item."""
@@ -81,6 +83,7 @@ class OfflinePatient:
 
     def _moment(self, turns: Turns, text: str) -> Moment:
         ear = self._lines.ear
+        this = ear.hear(text)
         heard = [ear.hear(turn.question.text) for turn in turns]
         told: dict[int, int] = {}
         said: list[tuple[int, int]] = []
@@ -94,7 +97,8 @@ class OfflinePatient:
             last = [*heard[-1].items, *last]
         return Moment(
             number=len(turns) + 1,
-            heard=ear.hear(text),
+            heard=this,
+            repeated=not this.gentle or any(turn.question.text == text for turn in turns),
             asked=frozenset(item for one in heard for item in one.items),
             told=told,
             last=tuple(item for item in last if item not in SENSITIVE),
@@ -130,7 +134,7 @@ class OfflinePatient:
         if heard.items:
             return tuple(item for item in heard.items if item not in SENSITIVE)
         mentioned = tuple(item for item in heard.mentioned if item not in SENSITIVE)
-        if heard.follows_up:
+        if heard.aspect or (heard.more and not heard.general):
             known = tuple(item for item in mentioned if item in now.told or item in now.asked)
             return known or now.last or mentioned
         return () if heard.general else mentioned
@@ -147,7 +151,7 @@ class OfflinePatient:
         """Yield what is said of an item; the remarks around it only of the `leading` one."""
         lines, level = self._lines, self._disclosed(item, now)
         told, aspect = now.told.get(item), now.heard.aspect
-        if told == level and (level == 0 or (item in now.asked and not now.heard.follows_up)):
+        if told == level and self._nothing_to_add(item, level, now):
             if leading:
                 brief = lines.repeats if level else lines.nothing_there
                 yield self._pick(brief, now, "brief")
@@ -162,6 +166,13 @@ class OfflinePatient:
         if leading and aspect and level:
             yield self._pick(lines.spelled_out.of(aspect)[level], now, "spelled out")
         yield self._line(item, level, now)
+
+    def _nothing_to_add(self, item: int, level: int, now: Moment) -> bool:
+        if now.heard.follows_up and level == 0:
+            return True
+        if item not in now.asked or now.heard.aspect:
+            return False
+        return now.repeated or not self._fresh(self._wordings(item, level, now), now)
 
     def _disclosed(self, item: int, now: Moment) -> int:
         """Return the level that a person admits to here: the own one, or one less."""
@@ -234,13 +245,15 @@ class OfflinePatient:
             asides = (*self._person.asides, *self._lines.tangents)
             yield from self._fresh(asides, now, "aside")[:1]
 
-    def _line(self, item: int, level: int, now: Moment) -> str:
+    def _wordings(self, item: int, level: int, now: Moment) -> Sequence[str]:
         increasing = item in self._person.increasing
-        known = self._lines.items[item]
-        wordings: Sequence[str] = known.wordings(level, increasing=increasing)
+        wordings = self._lines.items[item].wordings(level, increasing=increasing)
         if now.cooled or self._person.manner == "terse":
-            wordings = sorted(wordings, key=len)[: max(2, len(wordings) // 2)]
-        return self._pick(wordings, now, "line", item)
+            return sorted(wordings, key=len)[: max(2, len(wordings) // 2)]
+        return wordings
+
+    def _line(self, item: int, level: int, now: Moment) -> str:
+        return self._pick(self._wordings(item, level, now), now, "line", item)
 
     def _pick(self, wordings: Sequence[str], now: Moment, *what: object) -> str:
         """Return one of the wordings, one not yet spoken where there is any."""

@@ -286,11 +286,18 @@ def test_a_question_on_nothing_known_gets_small_talk() -> None:
         assert turn.answer.text.startswith((*LINES.small_talk, *person.asides))
 
 
-def test_a_repeated_question_is_answered_shortly() -> None:
-    first, again = interview(steady(6), [QUESTIONS[16], "And how do you sleep?"])
+@pytest.mark.parametrize("again", [QUESTIONS[16], "Do you sleep badly?"])
+def test_a_repeated_question_is_answered_shortly(again: str) -> None:
+    first, second = interview(steady(6), [QUESTIONS[16], again])
     assert told([first])[16] == PERSONS.person(6).truth[15]
-    assert any(line in again.answer.text for line in LINES.repeats)
-    assert 16 not in told([again])
+    assert any(line in second.answer.text for line in LINES.repeats)
+    assert 16 not in told([second])
+
+
+def test_the_same_topic_asked_otherwise_gets_other_words() -> None:
+    first, second = interview(steady(11), [QUESTIONS[16], "I see. And what is a night like?"])
+    assert told([first])[16] == told([second])[16] == PERSONS.person(11).truth[15]
+    assert first.answer.text != second.answer.text
 
 
 def test_what_is_not_there_is_denied() -> None:
