@@ -131,7 +131,7 @@ def _quoting(override: str) -> str:
 def _hydra_line(message: str) -> str:
     """Return Hydra's several lines as one that names what to choose from."""
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
-    if found := re.match(r"Could not find '(\w+)/(\S+)'", lines[0]):
+    if found := re.search(r"Could not find '(\w+)/(\S+)'", lines[0]):
         group, option = found.groups()
         return f"{group}={option}: no such option; choose from {', '.join(options()[group])}"
     if found := re.search(r"Could not (?:override|append to config|delete).*?'([^']+)'", lines[0]):

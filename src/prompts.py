@@ -13,12 +13,16 @@ from pydantic import BaseModel, ValidationError
 from src.errors import InputError
 
 Model = TypeVar("Model", bound=BaseModel)
+SHOWN_AT_MOST = 60
+"""Characters of a refused value that an error line repeats."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def located(path: str | Path) -> Path:
     """Return the file or folder that a setting names: as seen from here, else from the checkout."""
-    given = Path(path).expanduser()
+    given = Path(path)
+    if given.parts[:1] == ("~",):
+        given = given.expanduser()
     return (given if given.exists() else ROOT / given).resolve()
 
 
@@ -97,7 +101,8 @@ def one_line(error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     given = first["input"]
     plain = given is None or isinstance(given, str | int | float | bool)
-    value = f", not {given!r}" if plain and first["type"] != "extra_forbidden" else ""
+    short = plain and len(repr(given)) <= SHOWN_AT_MOST and first["type"] != "extra_forbidden"
+    value = f", not {given!r}" if short else ""
     return f"{place.lstrip('.') or 'the file'}: {message[:1].lower()}{message[1:]}{value}"
 
 
