@@ -71,7 +71,7 @@ class Lexicon:
     def find(self, clause: str) -> Iterator[tuple[Cue, re.Match[str]]]:
         """Yield every phrase in a clause that ends in a blank."""
         seen: set[int] = set()
-        for key in {word[:3] for word in clause.split()}:
+        for key in dict.fromkeys(word[:3] for word in clause.split()):
             for cue in self._index.get(key, ()):
                 if id(cue) not in seen and (match := cue.pattern.search(clause)):
                     seen.add(id(cue))

@@ -10,18 +10,24 @@ from typing import Literal
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 STOP_WORDS = frozenset(
-    _WORD.findall("""a about actually after again all also always am an and any anything are aren't as at be
-    because been before being both but by can can't cannot come could couldn't did didn't do does
-    doesn't doing don't down each either else even ever every few for from further get gets getting
-    go going gone got guess had hadn't has hasn't have haven't having he he's her here hers him his
-    honestly how i i'd i'll i'm i've if in into is isn't it it'd it'll it's its itself just kind
-    kinda know like lot made make makes many maybe me mean might more most much my myself need no
-    nor not now of off oh ok okay on once one only or other our out over own perhaps probably put
-    quite rather really right said same say see seem seems she she's should shouldn't so some
-    something sometimes sort still stuff such take than thank thanks that that's the their them
-    then there there's these they they're thing things think this those though through to too try
-    um until up us used very want was wasn't way we we're well were weren't what what's when where
-    which while who why will with won't would wouldn't yeah yes yet you you're your yours""")
+    _WORD.findall(
+        """
+        a about actually after again all also always am an and any anything are aren't as at
+        be because been before being both but by can can't cannot come could couldn't did
+        didn't do does doesn't doing don't down each either else even ever every few for
+        from further get gets getting go going gone got guess had hadn't has hasn't have
+        haven't having he he's her here hers him his honestly how i i'd i'll i'm i've if in
+        into is isn't it it'd it'll it's its itself just kind kinda know like lot made make
+        makes many maybe me mean might more most much my myself need no nor not now of off
+        oh ok okay on once one only or other our out over own perhaps probably put quite
+        rather really right said same say see seem seems she she's should shouldn't so some
+        something sometimes sort still stuff such take than thank thanks that that's the
+        their them then there there's these they they're thing things think this those
+        though through to too try um until up us used very want was wasn't way we we're well
+        were weren't what what's when where which while who why will with won't would
+        wouldn't yeah yes yet you you're your yours
+        """
+    )
 )
 
 _QUOTES = str.maketrans("\u2018\u2019\u02bc`\u201c\u201d\u2013\u00a0", "''''\"\"\u2014 ")
@@ -45,6 +51,7 @@ _CONTRACTED = tuple(
         ("there is", "there's"),
         ("what is", "what's"),
         ("any more", "anymore"),
+        (r"(?!(?:it|that|what|he|she|there|let|here|who|how|where|one)'s)([a-z]+)'s", r"\1 is"),
         ("kind of", "kinda"),
         ("every day", "everyday"),
         ("every night", "everynight"),
@@ -66,7 +73,7 @@ _NEGATORS = (
     "less|[a-z]+n't|far from|anything but|rarely|seldom"
 )
 NEGATOR = re.compile(rf"(?:{_NEGATORS})\b")
-_SCOPE = re.compile(rf"(?:^|(?<= ))({_NEGATORS}) (?:(?!but |if |because |and i )[^ ]+ ){{0,5}}$")
+_SCOPE = re.compile(rf"(?:^|(?<= ))({_NEGATORS}) (?:(?!but |if |because |and )[^ ]+ ){{0,5}}$")
 _CANCELLED = re.compile(
     r"(?:^|(?<= ))(?:not (?:only|just|to mention|because)|no (?:doubt|wonder|matter)|"
     r"(?:don't|didn't) (?:know|understand|remember|see|get) (?:if|why|how|when|what|that|whether)|"
@@ -111,7 +118,8 @@ _FREQUENCIES: tuple[tuple[int, re.Pattern[str]], ...] = (
             r"every (?:single )?(?:second|minute|moment|hour|waking)[a-z]*|all day long|"
             r"every single (?:day|night|morning)|without (?:a )?(?:break|pause|stopping)|"
             r"never (?:stops?|ends?|goes away|leaves?|lets up|lifts?)|"
-            r"(?:doesn't|won't) (?:stop|end|go away|let up|lift)|around the clock|day and night|no matter what|permanently|"
+            r"(?:doesn't|won't) (?:stop|end|go away|let up|lift)|around the clock|day and night|"
+            r"no matter what|permanently|"
             r"always there|day in day out)\b"
         ),
     ),
@@ -144,6 +152,7 @@ _LOW = re.compile(
     r"nothing (?:major|serious|too bad|crazy|big)|"
     r"not (?:too|that|so|super|terribly) |"
     r"not (?:terrible|awful|a big deal|constant)|isn't (?:terrible|constant|too bad|major)|"
+    r"as (?:much|well|often|good|easily|many|clearly|sharp|strong|quickly) as|"
     r"moments? (?:where|when|of)|manageable|minor|occasional|small|tiny)\b"
 )
 _HIGH = re.compile(

@@ -1,0 +1,102 @@
+"""The cue file and the lexical scorer's numbers, as strict models."""
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from src.clinical.phrases import Phrases
+from src.records import ITEMS, Confidence, Item, Score
+
+GRADES = ("denied", "mild", "moderate", "severe")
+"""Names of the levels 0 to 3 in the cue file."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Asked(_Strict):
+    """Words by which a question is about an item."""
+
+    trouble: Phrases
+    """A yes complains."""
+    health: Phrases
+    """A no complains."""
+    topic: Phrases
+    """The question leaves it open."""
+
+
+class ItemCues(_Strict):
+    asked: Asked
+    denied: Phrases
+    mild: Phrases = Field(min_length=1)
+    moderate: Phrases = Field(min_length=1)
+    severe: Phrases = Field(min_length=1)
+
+
+class Answers(_Strict):
+    """Beginnings of short answers."""
+
+    yes: Phrases
+    no: Phrases
+    good: Phrases
+    poor: Phrases
+    bad: Phrases
+    deflected: Phrases
+
+
+class Wonder(_Strict):
+    """Words of a question that say which answer complains, or that ask how often."""
+
+    trouble: Phrases
+    health: Phrases
+    often: Phrases
+
+
+class Reach(_Strict):
+    """How far words reach, in words."""
+
+    sentence: Annotated[int, Field(ge=1)]
+    """Up to this length, frequency and duration count for every clause of a sentence."""
+    reply: Annotated[int, Field(ge=1)]
+    """Up to this length, the first words of a reply answer the question; longer ones say more."""
+
+
+class Cues(_Strict):
+    """The cue file, `conf/lexicon/cues.yaml`, which explains its notation."""
+
+    reach: Reach
+    words: dict[str, str]
+    traps: Phrases
+    resolved: Phrases
+    excused: Phrases
+    answers: Answers
+    wonder: Wonder
+    items: dict[Item, ItemCues]
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Cues":
+        if missing := sorted(set(range(1, ITEMS + 1)) - set(self.items)):
+            raise ValueError(f"item {missing[0]} has no cues")
+        used = set(re.findall(r"<([a-z]+)>", self.model_dump_json(exclude={"words"})))
+        if unknown := sorted(used - set(self.words)):
+            raise ValueError(f"no list of words is called <{unknown[0]}>")
+        if unused := sorted(set(self.words) - used):
+            raise ValueError(f"no phrase uses the list of words <{unused[0]}>")
+        return self
+
+
+class Thresholds(_Strict):
+    """The scorer's numbers; `conf/scorer/lexical.yaml` says what they are for."""
+
+    strongest: Annotated[int, Field(ge=1)]
+    enjoyment_cap: Score
+    topics_max: Annotated[int, Field(ge=1)]
+    plain: Confidence
+    graded: Confidence
+    denied: Confidence
+    short: Confidence
+    tentative: Confidence
+    repeated: Confidence
+    most: Confidence
