@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import yaml
+from rich.console import Console
 
 from src import config
 from src.errors import TacitError
@@ -12,6 +13,16 @@ from src.records import INTENDED_USE
 EXITS = """exit codes:
   0 done   1 too few valid interviews   2 bad input, refused or locked folder
   4 disk or file limit   130, 143 interrupted; the same command goes on from there"""
+
+
+WIDTH = 110
+"""Columns where no terminal says how many there are."""
+
+
+def console() -> Console:
+    """Return where a command prints; off a terminal, wide enough for its tables."""
+    out = Console(highlight=False, soft_wrap=True)
+    return out if out.is_terminal else Console(highlight=False, soft_wrap=True, width=WIDTH)
 
 
 def main(doc: str, root: str, action: Callable[[Sequence[str]], None]) -> None:

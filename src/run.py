@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> None:
     name = settings.run or settings.name
     root = config.folder(settings.outputs) / name
     manifest, inputs = manifest_of(settings, run=name)
-    console = Console(highlight=False, soft_wrap=True)
+    console = command.console()
     watch = Watch(console)
     subjects = [
         SubjectRun(settings, casting, analyst=analyst, folder=root / subject, watch=watch)

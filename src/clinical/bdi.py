@@ -33,6 +33,9 @@ NAMES = (
 )
 """Official names; index 0 is item 1."""
 
+HIGHEST = 3 * len(NAMES)
+"""Largest total."""
+
 SYNONYMS = {
     "changes in sleep": 16,
     "changes in sleep pattern": 16,
@@ -103,8 +106,8 @@ DONORS: dict[int, tuple[int, int, int]] = {
 Bands = Literal["erisk", "manual"]
 BAND_NAMES = ("minimal", "mild", "moderate", "severe")
 UPPER_BOUNDS: dict[Bands, tuple[int, int, int, int]] = {
-    "erisk": (9, 18, 29, 63),
-    "manual": (13, 19, 28, 63),
+    "erisk": (9, 18, 29, HIGHEST),
+    "manual": (13, 19, 28, HIGHEST),
 }
 """Highest total of each band: the official scores follow `erisk`, the paper quotes `manual`."""
 
@@ -120,13 +123,13 @@ def item_number(text: str) -> int:
     """Return the item that a name stands for, in any case; an unknown name is an `InputError`."""
     known = _BY_NAME.get(" ".join(text.lower().replace("–", "-").rstrip(".").split()))
     if known is None:
-        raise InputError(f"unknown symptom {text!r}; the 21 names are listed in src/clinical/bdi.py")
+        raise InputError(f"unknown symptom {text!r}; src/clinical/bdi.py lists the 21 names")
     return known
 
 
 def band(total: int, bands: Bands = "erisk") -> str:
     """Return the severity band of a total, 0 to 63."""
-    if not 0 <= total <= 63:
-        raise InputError(f"a BDI-II total lies between 0 and 63, not {total}")
+    if not 0 <= total <= HIGHEST:
+        raise InputError(f"a BDI-II total lies between 0 and {HIGHEST}, not {total}")
     position = next(i for i, top in enumerate(UPPER_BOUNDS[bands]) if total <= top)
     return BAND_NAMES[position]

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from src.clinical.bdi import item_number
+from src.clinical.bdi import HIGHEST, item_number
 from src.errors import InputError
-from src.evaluation.metrics import HIGHEST, Total
+from src.evaluation.metrics import Total
 from src.prompts import read_text
 from src.records import Answer, Item, Question, Record, Turn
 

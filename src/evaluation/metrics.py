@@ -6,18 +6,15 @@ Formulas and the latency constant are those that reproduce the published scores.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Annotated, Literal
 
 from pydantic import Field
-from scipy.stats import spearmanr
 
-from src.clinical.bdi import Bands, band
+from src.clinical.bdi import HIGHEST, Bands, band
 from src.errors import InputError
 from src.records import Item, Record
 
-HIGHEST = 63
-"""Largest BDI-II total."""
 KEY_SYMPTOMS = 4
 """Key symptoms a system may name, and the denominator of the hit rate."""
 
@@ -55,6 +52,9 @@ class Metrics(Record):
     """Symptom hits, each worth the speed of its conversation."""
     spearman: float | None
     """Rank correlation of predicted and true totals; None for fewer than two distinct values."""
+    spread: float
+    """Standard deviation of the predicted totals; a system that says the same of all has 0."""
+    gold_spread: float
 
 
 class Constant(Record):
@@ -114,6 +114,8 @@ def spearman(predicted: Sequence[float], gold: Sequence[float]) -> float | None:
     """Return the rank correlation, or None where either side does not vary."""
     if min(len(set(predicted)), len(set(gold))) <= 1:
         return None
+    from scipy.stats import spearmanr  # noqa: PLC0415 - takes longer than all else in --help
+
     return float(spearmanr(predicted, gold).statistic)
 
 
@@ -140,6 +142,8 @@ def measure(
     def average(values: Iterable[float]) -> float:
         return person_average(zip(units, values, strict=True))
 
+    predicted = person_means(zip(units, (o.predicted for o in outcomes), strict=True))
+    gold = person_means(zip(units, (o.gold for o in outcomes), strict=True))
     return Metrics(
         conversations=len(outcomes),
         persons=len({outcome.person for outcome in outcomes}),
@@ -148,10 +152,9 @@ def measure(
         ashr=person_average((one, hits) for one, hits, _ in known) if known else None,
         ldchr=average(hit * value for hit, value in zip(category, worth, strict=True)),
         lashr=person_average((one, late) for one, _, late in known) if known else None,
-        spearman=spearman(
-            person_means(zip(units, (o.predicted for o in outcomes), strict=True)),
-            person_means(zip(units, (o.gold for o in outcomes), strict=True)),
-        ),
+        spearman=spearman(predicted, gold),
+        spread=pstdev(predicted),
+        gold_spread=pstdev(gold),
     )
 
 
