@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from src.clinical import bdi
-from src.config import CoverageSettings
 from src.prompts import fill, load_prompt_lines
 from src.records import ITEMS, Assessment, Guidance, StopReason, SymptomScore, Turn
+from src.settings import CoverageSettings
 
 UNKNOWN = Assessment(symptoms=(SymptomScore(score=0, confidence=0.0),) * ITEMS)
 """Before anything was scored: 21 items not assessed."""
