@@ -6,39 +6,19 @@ suffering: a person here is a small set of habits.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 
 from src.clinical.bdi import SENSITIVE, band
 from src.interview.roles import Turns
-from src.patients.listening import Heard
-from src.patients.persons import Lines, Person, Thresholds, load_lines, load_persons
+from src.patients.lines import Lines, load_lines
+from src.patients.moment import Moment, is_cold, moment
+from src.patients.persons import Person, Thresholds, load_persons
 from src.records import ITEMS, Answer, Question
 
 __all__ = ["OfflinePatient", "Thresholds", "load_lines", "load_persons"]
 
 BODILY = frozenset({11, 15, 16, 18, 20})
 """Items of the body: restlessness, energy, sleep, appetite, fatigue."""
-COOLING = frozenset({9, 21})
-"""Items that offend when asked about."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moment:
-    """Where the conversation stands when a person answers."""
-
-    number: int
-    heard: Heard
-    repeated: bool
-    """The question was asked before, word for word, or closed on what was asked before."""
-    asked: frozenset[int]
-    told: dict[int, int]
-    """Highest level said of an item."""
-    last: tuple[int, ...]
-    """What a follow-up is about: the last answer, after a question that was sidestepped."""
-    spoken: str
-    cooled: bool
-    trusting: bool
 
 
 class OfflinePatient:
@@ -64,7 +44,7 @@ class OfflinePatient:
 
     async def reply(self, turns: Turns, question: Question) -> Answer:
         """Answer a question, knowing the turns before it."""
-        now = self._moment(turns, question.text)
+        now = moment(self._lines, turns, question.text)
         return Answer(text=" ".join(dict.fromkeys(self._parts(now))))
 
     def _level(self, item: int) -> int:
@@ -81,35 +61,9 @@ class OfflinePatient:
         text = "\x1f".join(map(str, (*self._key, *what)))
         return int.from_bytes(blake2b(text.encode(), digest_size=7).digest()) / 2**56
 
-    def _moment(self, turns: Turns, text: str) -> Moment:
-        ear = self._lines.ear
-        this = ear.hear(text)
-        heard = [ear.hear(turn.question.text) for turn in turns]
-        told: dict[int, int] = {}
-        said: list[tuple[int, int]] = []
-        for turn in turns:
-            said = list(self._lines.said(turn.answer.text))
-            for item, level in said:
-                told[item] = max(level, told.get(item, 0))
-        cold = [_is_cold(one) for one in heard]
-        last = [item for item, _ in sorted(said, key=lambda pair: pair[1] == 0)]
-        if heard and not set(last) & set(heard[-1].items):
-            last = [*heard[-1].items, *last]
-        return Moment(
-            number=len(turns) + 1,
-            heard=this,
-            repeated=not this.gentle or any(turn.question.text == text for turn in turns),
-            asked=frozenset(item for one in heard for item in one.items),
-            told=told,
-            last=tuple(item for item in last if item not in SENSITIVE),
-            spoken="\n".join(turn.answer.text for turn in turns),
-            cooled=bool(cold) and cold[-1],
-            trusting=len(turns) >= self._thresholds.trust_after and not any(cold),
-        )
-
     def _parts(self, now: Moment) -> Iterator[str]:
         heard, lines = now.heard, self._lines
-        if _is_cold(heard):
+        if is_cold(heard):
             yield self._pick(lines.refusals, now, "refusal")
             return
         items = self._topics(now)
@@ -236,7 +190,11 @@ class OfflinePatient:
         if items and invited and self._chance(number, "extra") < habits.extra:
             for item, level in self._untold(now, items)[:1]:
                 yield self._line(item, level, now)
-        if now.trusting and heard.gentle and self._chance(number, "private") < habits.volunteers:
+        if (
+            self._trusts(now)
+            and heard.gentle
+            and self._chance(number, "private") < habits.volunteers
+        ):
             for item in self._person.volunteers:
                 if item not in now.told:
                     yield self._line(item, self.levels[item - 1], now)
@@ -245,9 +203,15 @@ class OfflinePatient:
             asides = (*self._person.asides, *self._lines.tangents)
             yield from self._fresh(asides, now, "aside")[:1]
 
+    def _trusts(self, now: Moment) -> bool:
+        return now.number > self._thresholds.trust_after and not now.offended
+
     def _wordings(self, item: int, level: int, now: Moment) -> Sequence[str]:
-        increasing = item in self._person.increasing
-        wordings = self._lines.items[item].wordings(level, increasing=increasing)
+        wordings = self._lines.items[item].wordings(
+            level,
+            younger=self._person.age < self._lines.younger_below,
+            increasing=item in self._person.increasing,
+        )
         if now.cooled or self._person.manner == "terse":
             return sorted(wordings, key=len)[: max(2, len(wordings) // 2)]
         return wordings
@@ -265,7 +229,3 @@ class OfflinePatient:
     def _shuffled(self, wordings: Sequence[str], now: Moment, *what: object) -> list[str]:
         start = int(self._chance(now.number, *what) * len(wordings))
         return [*wordings[start:], *wordings[:start]]
-
-
-def _is_cold(heard: Heard) -> bool:
-    return heard.direct or not COOLING.isdisjoint(heard.items)

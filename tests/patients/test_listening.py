@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from src.patients.lines import load_lines
 from src.patients.listening import Heard, PhraseBook
-from src.patients.persons import load_lines
 
 EAR = load_lines("conf/personas/offline_lines.yaml").ear
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from src.clinical.bdi import BAND_NAMES, SENSITIVE, band
 from src.errors import InputError
+from src.patients.lines import load_lines
 from src.patients.offline import OfflinePatient
-from src.patients.persons import Person, Thresholds, load_lines, load_persons
+from src.patients.persons import Person, Thresholds, load_persons
 from src.records import Question, Turn
 
 PERSONS_FILE = Path("conf/personas/offline.yaml")
@@ -134,7 +135,7 @@ def test_an_unknown_number_is_refused() -> None:
 def test_every_item_and_level_has_three_wordings() -> None:
     for known in LINES.items.values():
         for level in range(4):
-            assert len(known.wordings(level)) >= 3
+            assert len(known.lines[level]) >= 3
     assert len(LINES.spoken) >= 252
 
 
@@ -156,7 +157,7 @@ def all_texts() -> list[str]:
         one = stack.pop()
         if isinstance(one, str):
             texts.append(one)
-        else:
+        elif not isinstance(one, int):
             stack.extend(one.values() if isinstance(one, dict) else one)
     return texts
 
@@ -319,8 +320,16 @@ def test_what_has_become_more_is_not_told_as_less() -> None:
     person = PERSONS.person(9)
     assert 18 in person.increasing
     (turn,) = interview(steady(9), [QUESTIONS[18]])
-    more = LINES.items[18].wordings(person.truth[17], increasing=True)
+    more = LINES.items[18].increase[person.truth[17]]
     assert any(line in turn.answer.text for line in more)
+
+
+def test_the_young_have_words_of_their_own() -> None:
+    for number, young in ((10, True), (4, False)):
+        turns = interview(steady(number), list(QUESTIONS.values()))
+        spoken = "\n".join(turn.answer.text for turn in turns)
+        own = [w for k in LINES.items.values() for ws in k.younger.values() for w in ws]
+        assert any(line in spoken for line in own) == young
 
 
 # what is never asked about
