@@ -1,0 +1,176 @@
+"""The offline world must not be one in which the scorer reads its own words.
+
+Persons' lines and the scorer's cues were written apart; these tests keep them so.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from terminal import ROOT, tacit
+
+from src.clinical.text import content_words
+from src.patients.offline import load_lines, load_persons
+
+CUES = ROOT / "conf" / "lexicon" / "cues.yaml"
+OTHERS = [
+    ROOT / "conf" / "checks" / "rubric.yaml",
+    ROOT / "trees" / "screening.yaml",
+    ROOT / "prompts" / "scripted.yaml",
+    ROOT / "prompts" / "guidance.yaml",
+]
+"""What else must share no run of words with a person's line."""
+CUE_WORDS_AT_MOST = 0.35
+CANARY_MARGIN = 0.06
+ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
+Run = tuple[str, ...]
+
+
+def texts(content: object) -> Iterator[str]:
+    """Yield every text below a place in a YAML file."""
+    if isinstance(content, dict):
+        content = list(content.values())
+    if isinstance(content, list | tuple):
+        for value in content:
+            yield from texts(value)
+    elif isinstance(content, str):
+        yield content
+
+
+def said() -> list[str]:
+    """Return every line that an offline person may say."""
+    lines = load_lines(ROOT / "conf" / "personas" / "offline_lines.yaml")
+    everything = lines.model_dump(mode="json", exclude={"listening": True})
+    for item in everything["items"].values():
+        del item["listens_for"]
+    persons = load_persons(ROOT / "conf" / "personas" / "offline.yaml")
+    return [*texts(everything), *(aside for person in persons.persons for aside in person.asides)]
+
+
+def runs_of(words: list[str]) -> set[Run]:
+    """Return the trigrams of a text's content words."""
+    return set(zip(words, words[1:], words[2:], strict=False))
+
+
+def cue_phrases() -> Iterator[str]:
+    content = yaml.safe_load(CUES.read_text(encoding="utf-8"))
+    named = content["words"]
+    for text in texts({key: value for key, value in content.items() if key != "reach"}):
+        full = re.sub(r"<([a-z]+)>", lambda m: named[m.group(1)], " ".join(text.split()))
+        yield from (phrase.strip() for phrase in full.split(";"))
+
+
+def options(element: str) -> list[list[str]]:
+    """Return the content words of each way to read one element of a cue; [] where it may lack."""
+    ways = [plain(way) for way in element.rstrip("?").strip("()").split("|")]
+    return [*ways, []] if element.endswith("?") else ways
+
+
+def plain(text: str) -> list[str]:
+    """Return content words, a stem keeping its star."""
+    return [
+        word + ("*" if f"{word}*" in text else "") for word in content_words(text.replace("*", " "))
+    ]
+
+
+def cue_runs(phrase: str) -> set[Run]:
+    """Return the trigrams of every reading of a cue phrase; a gap may hold anything and parts."""
+    found: set[Run] = set()
+    ends: set[Run] = {()}
+    for element in ELEMENT.findall(phrase):
+        if element == "..":
+            ends = {()}
+            continue
+        extended: set[Run] = set()
+        for end in ends:
+            for way in options(element):
+                run = (*end, *way)
+                found |= runs_of(list(run))
+                extended.add(run[-2:])
+        ends = extended
+    return found
+
+
+def meets(cue: str, word: str) -> bool:
+    return word.startswith(cue[:-1]) if cue.endswith("*") else word == cue
+
+
+@pytest.fixture(scope="module")
+def cue_words() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the whole words of the cues, and the stems."""
+    words = {
+        word
+        for phrase in cue_phrases()
+        for element in ELEMENT.findall(phrase)
+        for way in options(element)
+        for word in way
+    }
+    return (
+        frozenset(word for word in words if not word.endswith("*")),
+        tuple(sorted(word[:-1] for word in words if word.endswith("*"))),
+    )
+
+
+def test_no_line_shares_a_run_of_three_content_words_with_what_reads_it() -> None:
+    other = {
+        run
+        for path in OTHERS
+        for text in texts(yaml.safe_load(path.read_text(encoding="utf-8")))
+        for run in runs_of(content_words(text))
+    }
+    cues = {run for phrase in cue_phrases() for run in cue_runs(phrase)}
+    stemmed = [run for run in cues if any(word.endswith("*") for word in run)]
+    shared = [
+        f"{' '.join(run)!r} in {line!r}"
+        for line in said()
+        for run in runs_of(content_words(line))
+        if run in other or run in cues or any(all(map(meets, cue, run)) for cue in stemmed)
+    ]
+    assert not shared, "\n".join(shared)
+
+
+def test_at_most_35_percent_of_a_lines_content_words_are_cue_words(
+    cue_words: tuple[frozenset[str], tuple[str, ...]],
+) -> None:
+    whole, stems = cue_words
+    full = []
+    for line in said():
+        words = content_words(line)
+        known = [word for word in words if word in whole or word.startswith(stems)]
+        if words and len(known) / len(words) > CUE_WORDS_AT_MOST:
+            full.append(f"{len(known)}/{len(words)} {known} in {line!r}")
+    assert not full, f"{len(full)} lines:\n" + "\n".join(full)
+
+
+def test_the_trigrams_of_a_cue_are_those_of_all_its_readings() -> None:
+    assert ("wake", "hours", "early") in cue_runs("(wake|woke) hours? early")
+    assert ("woke", "early", "monday*") in cue_runs("(wake|woke) hours? early monday*")
+    assert cue_runs("wake .. hours early") == set()
+
+
+@given(st.lists(st.sampled_from(["river", "stone", "lamp"]), min_size=3, max_size=6))
+def test_a_copied_run_is_found_whatever_stands_around_it(words: list[str]) -> None:
+    assert tuple(words[:3]) in runs_of(content_words("the " + " ".join(words) + " and so"))
+
+
+def test_offline_persons_are_no_easier_to_read_than_real_conversations(
+    shared_data: Path, tmp_path: Path
+) -> None:
+
+    def closeness(source: Path) -> float:
+        out = tmp_path / "o.json"
+        assert tacit("src.score", str(source), f"out={out}").returncode == 0
+        value = json.loads(out.read_text())["measures"]["this scorer, person"]["adodl"]
+        assert isinstance(value, float)
+        return value
+
+    tacit("src.run", "persona=all", "samples=5", f"outputs={tmp_path}")
+    names = ("erisk2026_transcripts", "dsgt2025_submissions", "conversations")
+    real = fmean(closeness(shared_data / f"{name}.jsonl") for name in names)
+    assert closeness(tmp_path / "offline") <= real + CANARY_MARGIN
