@@ -1,7 +1,7 @@
 """The notation of cue files: phrases of words and stems with choices and gaps, found fast.
 
 `stem*` takes any ending, `(a|b c)` one of these, `word?` and `(a|b)?` are optional, `..` is up to
-three words without a negation, `n't` any word that ends so, `<name>` a list defined elsewhere.
+four words without a negation, `n't` any word that ends so, `<name>` a list defined elsewhere.
 """
 
 import re
@@ -14,19 +14,20 @@ from src.clinical.text import STOP_WORDS
 
 _ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
 _PLAIN = re.compile(r"(?:(?:[a-z0-9']+\*?|\.\.)(?: |$))+")
-_GAP = r"(?:(?!not |never |no |less |[a-z]+n't )[^ ]+ ){0,3}"
+_GAP = r"(?:(?!not |never |no |less |say |trouble |problem|issue|[a-z]+n't )[^ ]+ ){0,4}"
 
 
 def _wellformed(phrase: str) -> str:
-    for element in re.sub(r"<[a-z]+>", "(name)", phrase).split(" "):
-        if element.count("(") > 1 or element.count(")") > 1:
-            raise ValueError(f"malformed phrase {phrase!r}: parted groups need a blank between")
-    for element in _ELEMENT.findall(re.sub(r"<[a-z]+>", "name", phrase)):
+    named = re.sub(r"<[a-z]+>", "name", phrase)
+    elements = _ELEMENT.findall(named)
+    if " ".join(elements) != named:
+        raise ValueError("malformed phrase: brackets do not pair, or stand too close")
+    for element in elements:
         inner = element.rstrip("?").strip("()")
-        if element != ".." and not all(_PLAIN.fullmatch(part) for part in inner.split("|")):
-            raise ValueError(f"malformed phrase {phrase!r} at {element!r}")
+        if not all(_PLAIN.fullmatch(part) for part in inner.split("|")):
+            raise ValueError(f"malformed phrase at {element!r}")
     if phrase.endswith(("..", "?")):
-        raise ValueError(f"malformed phrase {phrase!r}: what ends it may be left out")
+        raise ValueError("malformed phrase: what ends it may be left out")
     return phrase
 
 

@@ -10,7 +10,7 @@ from src.clinical import text
 from src.clinical.phrases import Lexicon
 from src.steering.cues import GRADES, Answers, Cues, Thresholds
 
-FATIGUE = 20
+SUICIDAL, FATIGUE = 9, 20
 CONDITIONAL = frozenset({6, 9})
 """Items whose cues are themselves conditional."""
 VOLUNTEERED = frozenset({9, 21})
@@ -68,6 +68,8 @@ def _sense(level: int, polarity: int, *, own: bool) -> int | None:
 
 def _graded(level: int, clause: str, *, item: int, scope: str | None = None) -> int:
     """Return a complaint's level, 1 to 3, moved by frequency, duration and intensity."""
+    if item == SUICIDAL:  # graded by what is wished, not by how often
+        return level
     around = clause if scope is None else scope
     often, strong, base = text.frequency(around), text.intensity(clause), level
     if often is not None:
@@ -204,8 +206,8 @@ class Reader:
                 continue
             key = cue.item, level > 0
             length, held = best.get(key, (0, 0))
-            # A complaint that is itself worded with a "not" explains the "not" before others.
-            own = 1000 if level and cue.own_negation else 0
+            # A phrase that is itself worded with a "not" explains the "not" before others.
+            own = 1000 if cue.own_negation and level == cue.value else 0
             best[key] = max(length, len(match.group()) + own), max(held, level)
         return [
             self._mention(item, level, clause, scope)

@@ -1,0 +1,64 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+import yaml
+
+from src.errors import InputError
+from src.prompts import load_yaml, located
+from src.records import Assessment, SymptomScore, Turn
+from src.steering.lexical import Cues, LexicalScorer, Thresholds
+from src.steering.rubric import Rubric, outcomes, wrong
+
+RUBRIC = load_yaml("conf/checks/rubric.yaml", Rubric)
+OTHER_WORDS = "in other words"
+"""Rows written without a look at the cue lists, to show how far those reach."""
+
+
+class Blank:
+    """Assesses nothing."""
+
+    async def score(self, turns: object) -> Assessment:  # noqa: ARG002
+        return Assessment(symptoms=(SymptomScore(score=0, confidence=0.0),) * 21)
+
+
+def lexical() -> LexicalScorer:
+    option = yaml.safe_load(located("conf/scorer/lexical.yaml").read_text(encoding="utf-8"))
+    return LexicalScorer(load_yaml(option["cues"], Cues), Thresholds(**option["thresholds"]))
+
+
+def test_the_table_holds_every_item_and_denials_and_traps() -> None:
+    assert len(RUBRIC.rows) >= 40
+    assert {row.item for row in RUBRIC.rows} == set(range(1, 22))
+    assert sum(row.level == 0 for row in RUBRIC.rows) >= 10
+    assert sum(row.level == "none" for row in RUBRIC.rows) >= 10
+
+
+def test_the_lexical_scorer_keeps_the_rules() -> None:
+    rows = Rubric(rows=tuple(row for row in RUBRIC.rows if row.rule != OTHER_WORDS))
+    assert list(wrong(asyncio.run(outcomes(lexical(), rows)))) == []
+
+
+def test_the_lexical_scorer_hears_a_fifth_of_far_fetched_paraphrases() -> None:
+    rows = Rubric(rows=tuple(row for row in RUBRIC.rows if row.rule == OTHER_WORDS))
+    results = asyncio.run(outcomes(lexical(), rows))
+    assert sum(outcome.right for outcome in results) >= len(results) / 5
+
+
+def test_a_scorer_that_hears_nothing_is_wrong_wherever_something_is_said() -> None:
+    results = asyncio.run(outcomes(Blank(), RUBRIC))
+    assert {outcome.row.level for outcome in results if outcome.right} == {"none"}
+
+
+def test_a_second_level_is_right_where_the_rule_allows_it() -> None:
+    row = next(row for row in RUBRIC.rows if row.either is not None)
+    assert isinstance(row.turns[0], Turn)
+    assert {row.level, row.either} == {2, 3}
+
+
+def test_a_bad_row_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "rubric.yaml"
+    path.write_text("rows:\n  - {item: 22, level: 1, rule: r, reply: x}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"rows\[0\]\.item") as error:
+        load_yaml(path, Rubric)
+    assert "\n" not in str(error.value)
