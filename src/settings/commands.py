@@ -1,0 +1,90 @@
+"""Everything that a command can be told: the models behind conf/config.yaml and conf/score.yaml."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from src.settings.form import Positive, Seconds, Settings
+from src.settings.players import (
+    ConsensusSettings,
+    CoverageSettings,
+    LexicalSettings,
+    MedianSettings,
+    OfflineSettings,
+    ScriptedSettings,
+    TreeSettings,
+)
+
+PERSONAS = 20
+PERSONA_FORM = f"a number from 1 to {PERSONAS}, a list of different ones such as [1,2,7], or all"
+PERSONA_TEXT = re.compile(r"all|[1-9]\d*|\[\s*[1-9]\d*(\s*,\s*[1-9]\d*)*\s*\]")
+FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+class LimitSettings(Settings):
+    interviews: Positive
+    deadline: Seconds | None
+    attempts: Positive
+
+
+class RunSettings(Settings):
+    """Everything that `python -m src.run` can be told."""
+
+    name: FolderName
+    persona: tuple[int, ...] | Literal["all"]
+    samples: Annotated[int, Field(ge=1, le=1000)]
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    scorer_when: Literal["turn", "end"]
+    bands: Literal["erisk", "manual"]
+    tree: TreeSettings
+    limits: LimitSettings
+    interviewer: ScriptedSettings
+    patient: OfflineSettings
+    scorer: LexicalSettings
+    orchestrator: CoverageSettings
+    analyst: Annotated[ConsensusSettings | MedianSettings, Field(discriminator="kind")]
+    run: FolderName | None
+    outputs: Annotated[str, Field(min_length=1)]
+    only: Literal["analysis"] | None
+    redo: tuple[Annotated[str, Field(pattern=r"^[1-9]\d*/[1-9]\d*$")], ...]
+    reason: Annotated[str, Field(min_length=1)] | None
+    retry_failed: bool
+    repeat: str | None = Field(alias="from")
+
+    @field_validator("persona", mode="before")
+    @classmethod
+    def _some_personas(cls, value: object) -> object:
+        """Accept one number for a list of one; a doubled or unknown number helps nobody."""
+        if value == "all":
+            return value
+        numbers = value if isinstance(value, list) else [value]
+        good = all(type(number) is int and 1 <= number <= PERSONAS for number in numbers)
+        if not (good and numbers and len(set(numbers)) == len(numbers)):
+            raise ValueError(PERSONA_FORM)
+        return tuple(numbers)
+
+    @model_validator(mode="after")
+    def _redo_says_why(self) -> "RunSettings":
+        if self.redo and self.reason is None:
+            raise ValueError("redo needs a reason, kept with what it supersedes: reason=TEXT")
+        if self.reason is not None and not self.redo:
+            raise ValueError("reason belongs to redo: redo=[7/3] reason=TEXT")
+        if self.redo and self.only:
+            raise ValueError("redo holds interviews again, only=analysis holds none: choose one")
+        return self
+
+    @property
+    def personas(self) -> tuple[int, ...]:
+        """Numbers of the personas to interview, in the order given."""
+        return tuple(range(1, PERSONAS + 1)) if self.persona == "all" else self.persona
+
+
+class ScoreSettings(Settings):
+    """Everything that `python -m src.score FILE` can be told."""
+
+    scorer: LexicalSettings
+    turns: Literal["last", "all"]
+    bands: Literal["erisk", "manual"]
+    gold: str | None
+    out: str | None

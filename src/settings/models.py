@@ -1,0 +1,53 @@
+"""Settings of served models: where they are, what they accept, how much may be asked of them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from src.settings.form import Positive, Seconds, Settings
+
+
+class RateSettings(Settings):
+    requests: Positive | None
+    tokens: Positive | None
+    seconds: Seconds
+
+
+class RetrySettings(Settings):
+    tries: Positive
+    first_wait: Annotated[float, Field(ge=0)]
+    longest_wait: Seconds
+
+
+class ModelSettings(Settings):
+    """One served model: where it is, what its API accepts, how much may be asked of it."""
+
+    name: Annotated[str, Field(min_length=1)]
+    base_url: Annotated[str, Field(pattern=r"^https?://")]
+    backend: Literal["openai", "vllm"]
+    key_env: str | None
+    calls: Positive
+    timeout: Seconds
+    context: Positive
+    accepts: tuple[Literal["temperature", "top_p", "top_k", "seed", "stop_token_ids"], ...]
+    effort: str | None
+    efforts: tuple[str, ...]
+    rate: RateSettings
+    retry: RetrySettings
+    kv_bytes_per_token: Positive | None
+
+    @model_validator(mode="after")
+    def _known_effort(self) -> "ModelSettings":
+        if self.effort is not None and self.effort not in self.efforts:
+            accepted = ", ".join(self.efforts) or "none"
+            raise ValueError(f"effort={self.effort} is not accepted by {self.name}: {accepted}")
+        return self
+
+
+class SamplingSettings(Settings):
+    """What is sent with every call, explicitly: a server's own defaults never decide."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None
+    top_k: Positive | None
+    max_tokens: Positive
