@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator
 
-from src.clinical.text import STOP_WORDS
+from src.clinical.text import STOP_WORDS, contracted
 
 _ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
 _PLAIN = re.compile(r"(?:(?:[a-z0-9']+\*?|\.\.)(?: |$))+")
@@ -60,7 +60,7 @@ class Lexicon:
 
     def add(self, phrases: Iterable[str], value: int | str, item: int = 0) -> None:
         for phrase in phrases:
-            full = re.sub(r"<([a-z]+)>", lambda m: self._words[m.group(1)], phrase)
+            full = contracted(re.sub(r"<([a-z]+)>", lambda m: self._words[m.group(1)], phrase))
             elements = _ELEMENT.findall(full)
             source = "".join(_element(element) for element in elements)
             pattern = re.compile(r"(?:^|(?<= ))" + source)

@@ -85,6 +85,10 @@ _UNWANTED = re.compile(
     r"(?:^|(?<= ))(?:(?:don't|didn't|wouldn't) (?:want|like|wish|mean) (?:to|being|it)|"
     r"try(?:ing)? not to|rather not|shouldn't|hope (?:i|it)) "
 )
+_STRAINED = re.compile(
+    r"(?:hard(?:er)?|difficult|tough|tricky|impossible|struggl(?:e|ing)|effort|trouble) "
+    r"(?:for me )?(?:to )?(?:[^ ]+ ){0,2}$"
+)
 _DISMISSED = re.compile(
     r"^(?:[^ ]+ ){0,2}(?:isn't|hasn't been|wasn't|has never been|not) "
     r"(?:[^ ]+ ){0,2}(?:problem|issue|thing|concern|like me|so bad|true)"
@@ -186,9 +190,14 @@ def normalise(text: str) -> str:
     plain = _STAGE.sub(" ", text.translate(_QUOTES))
     plain = _MARKDOWN.sub("", plain).lower()
     plain = "".join(c if c < "\u0250" or c in "—…" else " " for c in plain)
+    return " ".join(contracted(plain).split())
+
+
+def contracted(plain: str) -> str:
+    """Return lower-case text with its frequent long forms contracted."""
     for long, short in _CONTRACTED:
         plain = long.sub(short, plain)
-    return " ".join(plain.split())
+    return plain
 
 
 def sentences(text: str) -> list[str]:
@@ -237,6 +246,11 @@ def polarity(before: str, after: str = "") -> Literal[-1, 0, 1]:
     if _DISMISSED.match(after):
         return -1
     return -1 if _SCOPE.search(_CANCELLED.sub("", before)) else 1
+
+
+def strained(before: str) -> bool:
+    """Say whether these words make what follows an effort ("hard to", "struggle to")."""
+    return bool(_STRAINED.search(before))
 
 
 def about_other(before: str, *, otherwise: bool = False) -> bool:

@@ -201,7 +201,10 @@ class Reader:
         best: dict[tuple[int, bool], tuple[int, int]] = {}
         for cue, match in self._cues.find(clause):
             before, after = clause[: match.start()], clause[match.end() :]
-            level = _sense(int(cue.value), text.polarity(before, after), own=cue.own_negation)
+            sense = text.polarity(before, after)
+            if cue.value == 0 and sense > 0 and text.strained(before):
+                sense = -1
+            level = _sense(int(cue.value), sense, own=cue.own_negation)
             if level is None or _PAST.search(before) or text.about_other(before, otherwise=other):
                 continue
             key = cue.item, level > 0

@@ -12,13 +12,14 @@ from src.steering.rubric import Rubric, outcomes, wrong
 
 RUBRIC = load_yaml("conf/checks/rubric.yaml", Rubric)
 OTHER_WORDS = "in other words"
-"""Rows written without a look at the cue lists, to show how far those reach."""
+"""Far-fetched rows. 3 of 20 were right when they were written; the cue lists have learned since, so
+that they say little about words nobody thought of."""
 
 
 class Blank:
     """Assesses nothing."""
 
-    async def score(self, turns: object) -> Assessment:  # noqa: ARG002
+    async def score(self, turns: object) -> Assessment:
         return Assessment(symptoms=(SymptomScore(score=0, confidence=0.0),) * 21)
 
 
@@ -34,15 +35,15 @@ def test_the_table_holds_every_item_and_denials_and_traps() -> None:
     assert sum(row.level == "none" for row in RUBRIC.rows) >= 10
 
 
-def test_the_lexical_scorer_keeps_the_rules() -> None:
+def test_the_lexical_scorer_keeps_every_rule() -> None:
     rows = Rubric(rows=tuple(row for row in RUBRIC.rows if row.rule != OTHER_WORDS))
     assert list(wrong(asyncio.run(outcomes(lexical(), rows)))) == []
 
 
-def test_the_lexical_scorer_hears_a_fifth_of_far_fetched_paraphrases() -> None:
+def test_the_lexical_scorer_hears_three_quarters_of_the_far_fetched() -> None:
     rows = Rubric(rows=tuple(row for row in RUBRIC.rows if row.rule == OTHER_WORDS))
     results = asyncio.run(outcomes(lexical(), rows))
-    assert sum(outcome.right for outcome in results) >= len(results) / 5
+    assert sum(outcome.right for outcome in results) >= 0.75 * len(results)
 
 
 def test_a_scorer_that_hears_nothing_is_wrong_wherever_something_is_said() -> None:
