@@ -48,7 +48,7 @@ QUESTIONS = {
 COLD = "Are you depressed?"
 MEASURED = re.compile(
     r"depress|anhedon|diagnos|\bbdi\b|\bbeck\b|suicid|clinic|symptom|psych|therap|insomnia|libido|"
-    r"disorder|patholog|ideation|anxiety|patient\b",
+    r"disorder|patholog|ideation|anxiety|\bpatients\b",
     re.IGNORECASE,
 )
 METHODS = re.compile(
