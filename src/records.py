@@ -51,6 +51,9 @@ class Call(Record):
     attempt: int = 1
     input_tokens: int | None = None
     cached_tokens: int | None = None
+    """Of the input, what the server had in its cache."""
+    written_tokens: int | None = None
+    """Of the input, what the provider charges for putting into its cache."""
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     seconds: float = 0.0

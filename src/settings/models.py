@@ -27,7 +27,6 @@ class ModelSettings(Settings):
     backend: Literal["openai", "vllm"]
     key_env: str | None
     calls: Positive
-    timeout: Seconds
     context: Positive
     accepts: tuple[Literal["temperature", "top_p", "top_k", "seed", "stop_token_ids"], ...]
     effort: str | None
@@ -44,10 +43,11 @@ class ModelSettings(Settings):
         return self
 
 
-class SamplingSettings(Settings):
+class CallSettings(Settings):
     """What is sent with every call, explicitly: a server's own defaults never decide."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None
     top_p: Annotated[float, Field(gt=0, le=1)] | None
     top_k: Positive | None
     max_tokens: Positive
+    timeout: Seconds

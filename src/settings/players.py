@@ -5,6 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from src.settings.form import Count, File, Positive, Settings, Share
+from src.settings.models import CallSettings
+
+ModelNames = Annotated[tuple[str, ...], Field(min_length=1)]
+"""Names in `models:`, in order: the first one that its server lists is used."""
 
 
 class TreeSettings(Settings):
@@ -55,6 +59,58 @@ class LexicalThresholds(Settings):
 class ScriptedSettings(Settings):
     kind: Literal["scripted"]
     lines: File
+
+
+class GuidedSettings(Settings):
+    kind: Literal["guided"]
+    models: ModelNames
+    prompt: File
+    kickoff: File
+    guidance: Literal["last", "first"]
+    call: CallSettings
+
+
+class MonolithSettings(Settings):
+    kind: Literal["monolith"]
+    models: ModelNames
+    prompt: File
+    kickoff: File
+    done_from: Count
+    call: CallSettings
+
+
+class GuardSettings(Settings):
+    kind: Literal["screening", "none"]
+    rules: File
+    prompt: File
+
+
+class LoraSettings(Settings):
+    kind: Literal["lora"]
+    models: ModelNames
+    adapters: str
+    system_prompt: File | None
+    stop: tuple[str, ...]
+    stop_token_ids: tuple[int, ...]
+    signs: File
+    call: CallSettings
+
+
+class BDISettings(Settings):
+    kind: Literal["bdi"]
+    models: ModelNames
+    prompt: File
+    repair: File
+    order: Literal["evidence_first", "score_first"]
+    repairs: Count
+    call: CallSettings
+
+
+class BudgetSettings(Settings):
+    kind: Literal["budget"]
+    texts: File
+    max_messages: Annotated[int, Field(ge=2, le=200)]
+    closing: bool
 
 
 class OfflineSettings(Settings):

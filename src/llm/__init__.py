@@ -1,0 +1,1 @@
+"""Models behind HTTP: one door, typed failures, a ledger."""

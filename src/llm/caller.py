@@ -1,0 +1,199 @@
+"""One role's way to its model in one interview: budget, tries, and a written record of each."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+
+from src.errors import ModelFailed, QuotaExhausted, ServerError
+from src.llm.client import Message, Model, TryAgain
+from src.llm.responses import SECOND_CHANCES, Delivered, read_response
+from src.records import Call, seed_of
+from src.settings import CallSettings, ModelSettings
+
+BYTES_PER_TOKEN = 2
+"""A lower bound for the tokenizers in use, so that bytes / 2 bounds the tokens from above."""
+MESSAGE_BYTES = 16
+"""What the chat template adds to each message, at most."""
+
+
+class CallBook(Protocol):
+    """Where calls are written down: before they are sent, and when they came to something."""
+
+    def asked(self, role: str, turn: int) -> None:
+        """Note that a call is on its way; a kill may leave it unanswered."""
+        ...
+
+    async def delivered(self, role: str, turn: int, call: Call) -> None:
+        """Return once the call is on disk."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked of a model, whoever asks."""
+
+    messages: Sequence[Message]
+    settings: CallSettings
+    turn: int
+    schema: Mapping[str, Any] | None = None
+    """JSON schema that the answer must follow."""
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """A model's answer with all the calls it took."""
+
+    text: str
+    truncated: bool
+    calls: tuple[Call, ...]
+
+
+class Asking(Protocol):
+    """Whoever can put a request to a model: a `Caller`, or a test's double."""
+
+    async def ask(self, request: Request) -> Reply:
+        """Return the answer, or raise `ModelFailed`."""
+        ...
+
+
+class Caller:
+    """One role's way to its model in one interview."""
+
+    def __init__(
+        self,
+        model: Model,
+        book: CallBook,
+        *,
+        role: str,
+        name: str,
+        subject: str,
+        sample: int,
+        run_seed: int,
+    ) -> None:
+        """Take the name under which the server lists the model, and where calls are written."""
+        self._model, self._book = model, book
+        self._role, self._name = role, name
+        self._subject, self._sample, self._run_seed = subject, sample, run_seed
+        self._known = (0, 0)
+        """Tokens and bytes of this role's last prompt: spares asking for a count, no state."""
+
+    async def ask(self, request: Request) -> Reply:
+        """Return the answer; raise `ModelFailed` by kind once its rule allows no further try."""
+        await self._refuse_too_long(request)
+        calls: list[Call] = []
+        budget = request.settings.max_tokens
+        chances = 0
+        while True:
+            try:
+                found = await self._delivered(request, budget, calls)
+            except ModelFailed as error:
+                times = SECOND_CHANCES.get(error.kind, 0)
+                if not times or chances:
+                    raise
+            else:
+                self._known = (found.input_tokens or 0, size_of(request.messages))
+                return Reply(text=found.text, truncated=found.truncated, calls=tuple(calls))
+            chances += 1
+            budget *= times
+
+    async def _delivered(self, request: Request, budget: int, calls: list[Call]) -> Delivered:
+        """Return a response that came whole, trying again while the way to the server fails."""
+        retry = self._model.settings.retry
+        tries = AsyncRetrying(
+            stop=stop_after_attempt(retry.tries),
+            wait=lambda state: waited(state, retry.first_wait, retry.longest_wait),
+            retry=retry_if_exception_type(TryAgain),
+            reraise=True,
+        )
+        async for attempt in tries:
+            with attempt:
+                return await self._try(request, budget, calls)
+        raise AssertionError("the last try returns or raises")
+
+    async def _try(self, request: Request, budget: int, calls: list[Call]) -> Delivered:
+        """Send once, and write down what came of it whatever that is."""
+        seed = seed_of(self._run_seed, self._subject, self._sample, request.turn, self._role)
+        body = body_of(request, self._name, self._model.settings, budget=budget, seed=seed)
+        bound = size_of(request.messages) // BYTES_PER_TOKEN + budget
+        label = f"{self._subject}/{self._sample}/{request.turn}/{self._role}"
+        started, outcome, found = time.monotonic(), "cancelled", None
+        self._book.asked(self._role, request.turn)
+        try:
+            answer = await self._model.chat(
+                body, seconds=request.settings.timeout, tokens=bound, label=label
+            )
+            found = read_response(answer, whole=request.schema is not None)
+            outcome = found.failure or "ok"
+        except (ModelFailed, ServerError, QuotaExhausted) as error:
+            outcome = error.kind
+            raise
+        finally:
+            call = Call(
+                role=self._role,
+                asked=self._name,
+                attempt=len(calls) + 1,
+                seconds=round(time.monotonic() - started, 4),
+                outcome=outcome,
+                **(found.usage if found else {}),
+            )
+            calls.append(call)
+            await self._book.delivered(self._role, request.turn, call)
+        if found.failure:
+            raise ModelFailed(f"{self._name}: {found.failure}", kind=found.failure)
+        return found
+
+    async def _refuse_too_long(self, request: Request) -> None:
+        """Raise `context_exceeded` for a prompt that cannot fit; count only where it might not."""
+        window, budget = self._model.settings.context, request.settings.max_tokens
+        tokens, size = self._known
+        bound = tokens + max(0, size_of(request.messages) - size) // BYTES_PER_TOKEN
+        if bound + budget <= window:
+            return
+        exact = await self._model.tokens_of(self._name, request.messages)
+        if (needed := (bound if exact is None else exact) + budget) > window:
+            raise ModelFailed(
+                f"{self._name}: {needed} tokens with the answer, the window holds {window}",
+                kind="context_exceeded",
+            )
+
+
+def size_of(messages: Sequence[Message]) -> int:
+    """Return the bytes of a prompt, an allowance for the template included."""
+    return sum(len(message["content"].encode()) + MESSAGE_BYTES for message in messages)
+
+
+def body_of(
+    request: Request, name: str, model: ModelSettings, *, budget: int, seed: int
+) -> dict[str, object]:
+    """Return the request's body with every sampling parameter that the API accepts."""
+    settings = request.settings
+    body: dict[str, object] = {"model": name, "messages": list(request.messages)}
+    body["max_tokens" if model.backend == "vllm" else "max_completion_tokens"] = budget
+    optional = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "seed": seed,
+        "stop_token_ids": list(request.stop_token_ids) or None,
+    }
+    body |= {key: optional[key] for key in model.accepts if optional[key] is not None}
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if model.effort is not None:
+        body["reasoning_effort"] = model.effort
+    if request.schema is not None:
+        schema = {"name": "answer", "strict": True, "schema": request.schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return body
+
+
+def waited(state: RetryCallState, first: float, longest: float) -> float:
+    """Return how long to wait: what the server asks for, else twice as long each time."""
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.after if isinstance(error, TryAgain) else 0.0
+    return max(asked, min(longest, first * 2.0 ** (state.attempt_number - 1)))

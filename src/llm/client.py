@@ -1,0 +1,142 @@
+"""The only network I/O: what is sent to a server, and what comes back or does not.
+
+One client per endpoint. The `openai` package is the door, with its own retries off and its
+parameter handling passed by: the body goes as it is, which costs a fraction of the CPU.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from aiolimiter import AsyncLimiter
+
+from src.errors import ModelFailed, QuotaExhausted, ServerError
+from src.settings import ModelSettings
+
+Message = Mapping[str, str]
+LIST_TIMEOUT = 5.0
+"""Seconds within which a server must list its models or count a prompt."""
+LABEL = "X-Tacit-Call"
+"""Header that names subject, sample, turn and role, for a server's log."""
+SERVER_ERRORS = 500
+REFUSALS = {
+    "context_exceeded": ("context_length", "maximum context length", "input_tokens"),
+    "prompt_refused": ("invalid_prompt", "content_policy_violation"),
+    "content_filtered": ("content_filter",),
+}
+"""What a refused request is, by words in its code or message."""
+
+
+class Model:
+    """One served model: its client, permits and rate; shared by everyone who asks it."""
+
+    def __init__(self, settings: ModelSettings, key: str | None) -> None:
+        """Open a client; nothing is sent yet."""
+        import openai  # noqa: PLC0415 - offline runs and --help never load it
+
+        self.settings = settings
+        self._errors = openai
+        self._client = openai.AsyncOpenAI(
+            api_key=key or "none", base_url=settings.base_url, max_retries=0
+        )
+        self._permits = asyncio.Semaphore(settings.calls)
+        rate = settings.rate
+        self._requests = AsyncLimiter(rate.requests, rate.seconds) if rate.requests else None
+        self._tokens = AsyncLimiter(rate.tokens, rate.seconds) if rate.tokens else None
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def listed(self) -> tuple[str, ...]:
+        """Return the names of the models that the server lists."""
+        answer = await self._send("GET", "/models", None, seconds=LIST_TIMEOUT)
+        try:
+            return tuple(str(model["id"]) for model in answer["data"])
+        except (KeyError, TypeError) as error:
+            raise ModelFailed(f"{self.settings.base_url}/models lists nothing") from error
+
+    async def tokens_of(self, name: str, messages: Sequence[Message]) -> int | None:
+        """Return how many tokens a prompt takes, where the server counts them (vLLM)."""
+        if self.settings.backend != "vllm":
+            return None
+        root = self.settings.base_url.rstrip("/").removesuffix("/v1")
+        body = {"model": name, "messages": messages}
+        answer = await self._send("POST", f"{root}/tokenize", body, seconds=LIST_TIMEOUT)
+        return int(answer["count"])
+
+    async def chat(
+        self, body: Mapping[str, object], *, seconds: float, tokens: int, label: str
+    ) -> Mapping[str, Any]:
+        """Return the response to one try; raise a `ModelFailed` that says whether to try again."""
+        for limiter, amount in ((self._requests, 1), (self._tokens, tokens)):
+            if limiter:
+                await limiter.acquire(min(amount, limiter.max_rate))
+        async with self._permits:
+            return await self._send("POST", "/chat/completions", body, seconds=seconds, label=label)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        *,
+        seconds: float,
+        label: str = "",
+    ) -> Mapping[str, Any]:
+        errors, where = self._errors, self.settings.base_url
+        options: Any = {"timeout": seconds, "headers": {LABEL: label} if label else {}}
+        send = self._client.get if method == "GET" else self._client.post
+        more: Any = {} if body is None else {"body": body}
+        try:
+            async with asyncio.timeout(seconds):  # the client's own limits each read, not the whole
+                answer = await send(path, cast_to=object, options=options, **more)
+        except errors.APIStatusError as error:
+            raise failure_of(
+                error.status_code, error.body, error.response.headers, where
+            ) from error
+        except (errors.APIConnectionError, TimeoutError) as error:
+            reason = str(error.__cause__ or error) or f"no answer within {seconds:g} s"
+            raise TryAgain(f"{where}: {reason}", kind="transport_failed") from error
+        except json.JSONDecodeError as error:
+            raise TryAgain(f"{where}: a broken response", kind="transport_failed") from error
+        if not isinstance(answer, Mapping):
+            raise TryAgain(f"{where}: a response of no known form", kind="transport_failed")
+        return answer
+
+
+class TryAgain(ModelFailed):
+    """A failure that passes: the same request may well succeed later."""
+
+    def __init__(self, text: str, *, kind: str, after: float = 0.0) -> None:
+        """Take the seconds that the server asks to wait."""
+        super().__init__(text, kind=kind, transport=True)
+        self.after = after
+
+
+def failure_of(status: int, body: object, headers: Mapping[str, str], where: str) -> Exception:
+    """Return what an error response means, by its status and its code."""
+    told = body if isinstance(body, Mapping) else {}
+    told = told["error"] if isinstance(told.get("error"), Mapping) else told
+    codes = {str(told.get("code")), str(told.get("type"))}
+    text = " ".join(str(told.get("message") or body).split())
+    line = f"{where}: {status} {text[:200]}"
+    if "insufficient_quota" in codes:
+        return QuotaExhausted(f"{line}; top the account up, then the same command goes on")
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
+        return ServerError(f"{line}; check key and model")
+    after = _seconds(headers.get("retry-after"))
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return TryAgain(line, kind="rate_limited", after=after)
+    if status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT} or status >= SERVER_ERRORS:
+        return TryAgain(line, kind="transport_failed", after=after)
+    kinds = (kind for kind, signs in REFUSALS.items() if any(s in f"{codes} {text}" for s in signs))
+    return ModelFailed(line, kind=next(kinds, "request_refused"))
+
+
+def _seconds(value: str | None) -> float:
+    try:
+        return max(0.0, float(value or 0))
+    except ValueError:  # a date: the wait of our own will do
+        return 0.0

@@ -1,0 +1,86 @@
+"""What a chat-completions response says: an answer, or which of the known ways to give none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+BLANKS = 64
+"""So many blanks at the end of a cut-off answer are a whitespace loop."""
+
+SECOND_CHANCES = {
+    "prompt_refused": 1,
+    "refused": 1,
+    "content_filtered": 1,
+    "budget_exhausted": 2,
+    "empty": 1,
+    "content_in_reasoning": 1,
+    "whitespace_loop": 1,
+}
+"""Failures that are asked once more, with the token budget times this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivered:
+    """A response that came whole, with or without an answer in it."""
+
+    text: str
+    usage: dict[str, Any]
+    """What a `Call` records of it: tokens, the model that answered, why it ended."""
+    failure: str | None
+    """Kind of failure, or None where `text` is an answer."""
+
+    @property
+    def truncated(self) -> bool:
+        return bool(self.usage["finish"] == "length")
+
+    @property
+    def input_tokens(self) -> int | None:
+        tokens: int | None = self.usage["input_tokens"]
+        return tokens
+
+
+def read_response(body: Mapping[str, Any], *, whole: bool) -> Delivered:
+    """Return a response's answer and usage; with `whole`, a cut-off answer is none.
+
+    Raises `ValueError` where the body is no chat completion.
+    """
+    try:
+        choice = body["choices"][0]
+        message = choice["message"]
+        text = str(message["content"] or "")
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError("no choice with a message") from error
+    finish = choice.get("finish_reason")
+    usage = body.get("usage") or {}
+    details = usage.get("prompt_tokens_details") or {}
+    spent = usage.get("completion_tokens_details") or {}
+    return Delivered(
+        text=text,
+        usage={
+            "reported": body.get("model"),
+            "finish": finish,
+            "input_tokens": usage.get("prompt_tokens"),
+            "cached_tokens": details.get("cached_tokens"),
+            "written_tokens": details.get("cache_write_tokens"),
+            "output_tokens": usage.get("completion_tokens"),
+            "reasoning_tokens": spent.get("reasoning_tokens"),
+        },
+        failure=_failure(message, text, finish, whole=whole),
+    )
+
+
+def _failure(
+    message: Mapping[str, Any], text: str, finish: str | None, *, whole: bool
+) -> str | None:
+    if message.get("refusal"):
+        return "refused"
+    if finish == "content_filter":
+        return "content_filtered"
+    if finish == "length" and len(text) - len(text.rstrip()) >= BLANKS:
+        return "whitespace_loop"
+    if not text.strip():
+        if finish == "length":
+            return "budget_exhausted"
+        thought = message.get("reasoning_content") or message.get("reasoning")
+        return "content_in_reasoning" if thought else "empty"
+    return "budget_exhausted" if whole and finish == "length" else None
