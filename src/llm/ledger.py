@@ -1,0 +1,117 @@
+"""What was asked of models: tokens by role and kind, and what it cost where a price is known."""
+
+from collections.abc import Iterable
+from datetime import date
+from typing import Annotated
+
+from pydantic import Field
+
+from src.records import Call, Record
+
+Dollars = Annotated[float, Field(ge=0)]
+MILLION = 1_000_000
+
+
+class Price(Record):
+    """US dollars for a million tokens of one model."""
+
+    input: Dollars
+    cached: Dollars
+    written: Dollars
+    output: Dollars
+    above: int | None = None
+    """A request with more input tokens than this costs more, each token of it."""
+    input_times: float = 1
+    output_times: float = 1
+
+
+class Prices(Record):
+    """A dated price list."""
+
+    as_of: date
+    models: dict[str, Price]
+    free: tuple[str, ...]
+    """Models that are served by ourselves: no price is paid for a token."""
+
+    def cost(self, call: Call) -> float | None:
+        """Return what one request cost in dollars, or None where the price is not known.
+
+        By request: a large one is dearer by itself, however small the others are.
+        """
+        if call.input_tokens is None:
+            return None if call.outcome == "cancelled" else 0.0
+        name = next((n for n in (call.reported, call.asked) if n and self._known(n)), call.asked)
+        if name in self.free or name.startswith("persona-"):
+            return 0.0
+        price = self.models.get(self._listed(name))
+        if price is None:
+            return None
+        large = price.above is not None and call.input_tokens > price.above
+        dearer = (price.input_times, price.output_times) if large else (1.0, 1.0)
+        cached, written = call.cached_tokens or 0, call.written_tokens or 0
+        fresh = call.input_tokens - cached - written
+        given = fresh * price.input + cached * price.cached + written * price.written
+        return (given * dearer[0] + (call.output_tokens or 0) * price.output * dearer[1]) / MILLION
+
+    def _known(self, name: str) -> bool:
+        return self._listed(name) in self.models or name in self.free
+
+    def _listed(self, name: str) -> str:
+        """Return the listed name of a dated snapshot such as gpt-5-nano-2025-08-07."""
+        return next(
+            (n for n in sorted(self.models, key=len, reverse=True) if name.startswith(n)), name
+        )
+
+
+class Account(Record):
+    """Sums over the calls of one role."""
+
+    delivered: int = 0
+    """Responses that came, with or without an answer in them."""
+    failed: int = 0
+    """Calls that brought no response."""
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    written_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    seconds: float = 0.0
+    cost: float | None = 0.0
+    """US dollars; None as soon as one request's price is not known."""
+
+
+class Ledger(Record):
+    """Everything asked of models in one subject's interviews, failed attempts included."""
+
+    roles: dict[str, Account] = Field(default_factory=dict)
+    unknown: int = 0
+    """Calls on their way when the process was killed: nobody knows what became of them."""
+    priced: date | None = None
+
+    @property
+    def cost(self) -> float | None:
+        costs = [account.cost for account in self.roles.values()]
+        return None if None in costs else sum(cost or 0.0 for cost in costs)
+
+
+def ledger_of(calls: Iterable[Call], prices: Prices, *, unknown: int = 0) -> Ledger:
+    """Return the sums over calls by role."""
+    roles: dict[str, Account] = {}
+    for call in calls:
+        roles[call.role] = _added(roles.get(call.role, Account()), call, prices.cost(call))
+    return Ledger(roles=roles, unknown=unknown, priced=prices.as_of if roles else None)
+
+
+def _added(account: Account, call: Call, cost: float | None) -> Account:
+    delivered = call.reported is not None or call.input_tokens is not None
+    return Account(
+        delivered=account.delivered + delivered,
+        failed=account.failed + (not delivered),
+        input_tokens=account.input_tokens + (call.input_tokens or 0),
+        cached_tokens=account.cached_tokens + (call.cached_tokens or 0),
+        written_tokens=account.written_tokens + (call.written_tokens or 0),
+        output_tokens=account.output_tokens + (call.output_tokens or 0),
+        reasoning_tokens=account.reasoning_tokens + (call.reasoning_tokens or 0),
+        seconds=round(account.seconds + call.seconds, 4),
+        cost=None if account.cost is None or cost is None else account.cost + cost,
+    )
