@@ -21,7 +21,7 @@ class Moment:
     """The question was asked before, word for word, or closed on what was asked before."""
     asked: frozenset[int]
     told: dict[int, int]
-    """Highest level said of an item."""
+    """Level last said of an item; nobody takes a level back."""
     last: tuple[int, ...]
     """What a follow-up is about: the last answer, after a question that was sidestepped."""
     spoken: str
@@ -39,8 +39,7 @@ def moment(lines: Lines, turns: Turns, text: str) -> Moment:
     said: list[tuple[int, int]] = []
     for turn in turns:
         said = list(lines.said(turn.answer.text))
-        for item, level in said:
-            told[item] = max(level, told.get(item, 0))
+        told.update(said)
     cold = [is_cold(one) for one in heard]
     last = [item for item, _ in sorted(said, key=lambda pair: pair[1] == 0)]
     if heard and not set(last) & set(heard[-1].items):

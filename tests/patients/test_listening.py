@@ -1,7 +1,7 @@
 """What offline persons understand of a message."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from src.patients.lines import load_lines
@@ -58,6 +58,12 @@ def test_what_a_statement_reflects_is_mentioned_but_not_asked() -> None:
     heard = hear("It sounds like the nights are long. How is your appetite?")
     assert heard.items == (18,)
     assert heard.mentioned == (16,)
+
+
+def test_what_is_asked_is_not_also_mentioned() -> None:
+    heard = hear("Your nights sound long. How are your nights?")
+    assert heard.items == (16,)
+    assert heard.mentioned == ()
 
 
 def test_a_message_that_asks_nothing_is_heard_as_a_whole() -> None:
@@ -136,6 +142,7 @@ def test_typographic_apostrophes_are_apostrophes() -> None:
     assert hear("How\u2019s it going?").general
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_can_be_heard(text: str) -> None:
     heard = hear(text)

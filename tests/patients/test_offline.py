@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from src.clinical.bdi import BAND_NAMES, SENSITIVE, band
@@ -191,6 +191,25 @@ def test_the_chill_lasts_one_reply() -> None:
     assert [told(turns[:n])[16] for n in (2, 3)] == [2, 3]
 
 
+def test_asking_after_sex_cools_as_well() -> None:
+    _, cooled = interview(steady(11), ["How is your sex life?", QUESTIONS[16]])
+    assert cooled.answer.text.startswith(LINES.cool)
+
+
+def test_a_cooled_person_answers_one_thing_and_lets_nothing_slip() -> None:
+    _, stacked = interview(steady(11), [COLD, "Thank you. How do you sleep, and how do you eat?"])
+    assert [item for item, _ in LINES.said(stacked.answer.text)] == [16]
+    for number in range(1, 21):
+        _, general = interview(steady(number), [COLD, "I'm sorry. How have things been lately?"])
+        assert not LINES.said(general.answer.text)
+
+
+def test_nobody_takes_back_what_was_said() -> None:
+    told_before, _, cooled = interview(steady(11), [QUESTIONS[16], COLD, "Tell me of your nights."])
+    assert told([told_before])[16] == 3
+    assert dict(LINES.said(cooled.answer.text)).get(16, 3) == 3
+
+
 @pytest.mark.parametrize("number", [person.number for person in of_manner("deflecting")])
 def test_a_deflecting_person_opens_on_a_gentle_follow_up(number: int) -> None:
     who = steady(number)
@@ -201,6 +220,22 @@ def test_a_deflecting_person_opens_on_a_gentle_follow_up(number: int) -> None:
             first.answer.text.endswith(tuple(LINES.deflections))
         )
         assert told([first, second]).get(item, 0) == truth
+
+
+def test_opening_up_is_marked_as_such() -> None:
+    _, second = interview(steady(19), ["How do you sleep?", "I see. What is that like for you?"])
+    assert any(line in second.answer.text for line in LINES.opened)
+    _, second = interview(steady(11), ["How do you sleep?", "I see. What is that like for you?"])
+    assert not any(line in second.answer.text for line in LINES.opened)
+
+
+def test_a_deflecting_person_looks_well_and_lets_little_slip() -> None:
+    for person in of_manner("deflecting"):
+        (turn,) = interview(steady(person.number), ["Hello! How have things been lately?"])
+        assert any(line in turn.answer.text for line in LINES.general.well)
+        strongest = max(v for n, v in enumerate(person.truth, 1) if n not in SENSITIVE)
+        levels = [level for _, level in LINES.said(turn.answer.text)]
+        assert levels == ([strongest - 1] if strongest > 1 else [])
 
 
 def test_a_deflecting_person_stays_put_when_pressed() -> None:
@@ -225,6 +260,24 @@ def test_a_somatising_person_speaks_of_the_body_first(number: int) -> None:
     assert any(line in first.answer.text for line in LINES.bodily)
     assert feeling not in told([first])
     assert told([second])[feeling] == truth[feeling - 1]
+
+
+def test_a_somatising_person_lets_the_body_slip_first() -> None:
+    (turn,) = interview(steady(18), ["Hello! How have things been lately?"])
+    assert {item for item, _ in LINES.said(turn.answer.text)} <= {11, 15, 16, 18, 20}
+    assert len(LINES.said(turn.answer.text)) == 2
+
+
+def test_nothing_slips_twice() -> None:
+    turns = interview(steady(11), ["How have things been?", "How is everything else?"] * 3)
+    slipped = [item for turn in turns for item, _ in LINES.said(turn.answer.text)]
+    assert len(slipped) == len(set(slipped)) > 6
+
+
+def test_a_closed_question_brings_no_further_symptom_from_an_open_person() -> None:
+    for sample in range(20):
+        (turn,) = interview(patient(11, sample=sample), ["Do you sleep badly?"])
+        assert {item for item, _ in LINES.said(turn.answer.text)} == {16}
 
 
 def test_talkative_persons_talk_more_than_terse_ones() -> None:
@@ -272,6 +325,26 @@ def test_a_follow_up_gets_the_severity_spelled_out(aspect: str) -> None:
     assert (16, truth) in LINES.said(turn.answer.text)
 
 
+def test_a_follow_up_is_about_what_it_reflects() -> None:
+    texts = [QUESTIONS[16], QUESTIONS[18], "You spoke of long nights. How often is that?"]
+    turns = interview(steady(11), texts)
+    assert 16 in told(turns[2:])
+    assert 18 not in told(turns[2:])
+
+
+def test_a_follow_up_is_about_what_is_there() -> None:
+    _, turn = interview(steady(6), ["How do you eat, and how do you sleep?", "How often is that?"])
+    spelled_out = LINES.spelled_out.frequency[PERSONS.person(6).truth[15]]
+    assert any(line in turn.answer.text for line in spelled_out)
+
+
+def test_a_general_question_is_not_about_what_it_reflects() -> None:
+    text = "Those nights must be long. And how have things been otherwise?"
+    (turn,) = interview(steady(8), [text])
+    assert any(line in turn.answer.text for line in LINES.general.well)
+    assert 16 not in told([turn])
+
+
 def test_a_general_opener_lets_the_strongest_slip() -> None:
     for person in of_manner("open") + of_manner("talkative"):
         (turn,) = interview(steady(person.number), ["Hello! How have things been lately?"])
@@ -310,10 +383,22 @@ def test_what_is_not_there_is_denied() -> None:
 
 
 def test_a_person_does_not_repeat_a_wording_while_another_is_left() -> None:
-    texts = [QUESTIONS[16], "How often is that?", "And what is that like?"]
-    turns = interview(steady(11), texts)
-    lines = [line for _, _, line in LINES.spoken for t in turns if line in t.answer.text]
-    assert len(lines) == len(set(lines)) >= 3
+    texts = [f"I see, {word}. How are your nights?" for word in ("yes", "well", "so", "then", "ah")]
+    for sample in range(5):
+        turns = interview(patient(11, sample=sample), texts)
+        lines = [
+            line for i, _, line in LINES.spoken for t in turns if line in t.answer.text and i == 16
+        ]
+        assert len(lines) == len(set(lines)) == len(texts)
+
+
+def test_the_wording_depends_on_the_turn() -> None:
+    early = [interview(patient(11, sample=n), [QUESTIONS[16]]) for n in range(10)]
+    late = [interview(patient(11, sample=n), ["Which colour?", QUESTIONS[16]]) for n in range(10)]
+    said = [[LINES.said(turns[-1].answer.text) for turns in some] for some in (early, late)]
+    texts = [[turns[-1].answer.text for turns in some] for some in (early, late)]
+    assert [dict(one)[16] for one in said[0]] == [dict(one)[16] for one in said[1]]
+    assert sum(a.endswith(b[-20:]) for a, b in zip(*texts, strict=True)) < 10
 
 
 def test_what_has_become_more_is_not_told_as_less() -> None:
@@ -384,6 +469,7 @@ def test_the_same_question_gets_the_same_answer() -> None:
     assert interview(patient(3), texts) == interview(patient(3), texts)
 
 
+@settings(max_examples=40, deadline=None)
 @given(cut=st.integers(min_value=0, max_value=17), number=st.integers(min_value=1, max_value=20))
 def test_an_interview_taken_up_again_is_the_uninterrupted_one(cut: int, number: int) -> None:
     texts = ["Hello! How have things been?", *QUESTIONS.values()]
@@ -432,6 +518,16 @@ def test_the_share_of_inconsistent_items_is_the_persons_own() -> None:
     ]
     share = sum(changed) / len(changed)  # a slip below 0 or above 3 changes nothing
     assert 0.6 * person.inconsistency < share <= 1.1 * person.inconsistency
+
+
+def test_an_inconsistent_item_may_be_two_levels_off() -> None:
+    truth = PERSONS.person(6).truth
+    steps = {
+        abs(level - true)
+        for sample in range(100)
+        for level, true in zip(patient(6, sample=sample).levels, truth, strict=True)
+    }
+    assert steps == {0, 1, 2}
 
 
 def test_private_items_are_never_inconsistent() -> None:
