@@ -1,5 +1,6 @@
 """What was asked of models: tokens by role and kind, and what it cost where a price is known."""
 
+import re
 from collections.abc import Iterable
 from datetime import date
 from typing import Annotated
@@ -10,6 +11,7 @@ from src.records import Call, Record
 
 Dollars = Annotated[float, Field(ge=0)]
 MILLION = 1_000_000
+DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
 class Price(Record):
@@ -57,10 +59,8 @@ class Prices(Record):
         return self._listed(name) in self.models or name in self.free
 
     def _listed(self, name: str) -> str:
-        """Return the listed name of a dated snapshot such as gpt-5-nano-2025-08-07."""
-        return next(
-            (n for n in sorted(self.models, key=len, reverse=True) if name.startswith(n)), name
-        )
+        """Return the name in the list: a dated snapshot costs what its model costs."""
+        return DATED.sub("", name)
 
 
 class Account(Record):
