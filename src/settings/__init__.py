@@ -7,6 +7,7 @@ from src.settings.commands import (
     LimitSettings,
     RunSettings,
     ScoreSettings,
+    SubmitSettings,
 )
 from src.settings.form import File, Settings
 from src.settings.models import CallSettings, ModelSettings, RateSettings, RetrySettings
@@ -57,5 +58,6 @@ __all__ = [
     "ScoreSettings",
     "ScriptedSettings",
     "Settings",
+    "SubmitSettings",
     "TreeSettings",
 ]

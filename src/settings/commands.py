@@ -1,4 +1,4 @@
-"""Everything that a command can be told: the models behind conf/config.yaml and conf/score.yaml."""
+"""Everything that a command can be told: the models behind conf/*.yaml."""
 
 import re
 from typing import Annotated, Literal
@@ -19,6 +19,8 @@ from src.settings.players import (
 PERSONAS = 20
 PERSONA_FORM = f"a number from 1 to {PERSONAS}, a list of different ones such as [1,2,7], or all"
 PERSONA_TEXT = re.compile(r"all|[1-9]\d*|\[\s*[1-9]\d*(\s*,\s*[1-9]\d*)*\s*\]")
+RUNS_TO_SPLIT = 2
+"""With split_batches: one folder for Run 1, one whose samples are parted for Runs 2 and 3."""
 FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -88,3 +90,37 @@ class ScoreSettings(Settings):
     bands: Literal["erisk", "manual"]
     gold: str | None
     out: str | None
+
+
+class SubmitSettings(Settings):
+    """Everything that `python -m src.submit` can be told."""
+
+    runs: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(max_length=3)]
+    out: Annotated[str, Field(min_length=1)] | None
+    layout: Literal["per_persona", "combined"]
+    split_batches: bool
+    offline: bool
+    personas: Annotated[str, Field(min_length=1)]
+    bands: Literal["erisk", "manual"]
+    check: Annotated[str, Field(min_length=1)] | None
+    gold: Annotated[str, Field(min_length=1)] | None
+
+    @field_validator("runs", mode="before")
+    @classmethod
+    def _some_runs(cls, value: object) -> object:
+        """Accept one folder for a list of one."""
+        return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _writes_or_checks(self) -> "SubmitSettings":
+        if (self.check is None) == (not self.runs):
+            raise ValueError("give runs=[FOLDER,…] out=FOLDER to write, or check=FOLDER to check")
+        if self.check is None and self.out is None:
+            raise ValueError("runs=… needs out=FOLDER, a new or an empty one")
+        if self.check is not None and self.out is not None:
+            raise ValueError("check=FOLDER writes nothing: leave out out=")
+        if self.gold is not None and self.check is None:
+            raise ValueError("gold=FILE belongs to check=FOLDER")
+        if self.split_batches and len(self.runs) != RUNS_TO_SPLIT:
+            raise ValueError("split_batches=true takes two runs: one for Run 1, one for 2 and 3")
+        return self
