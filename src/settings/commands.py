@@ -109,7 +109,8 @@ class SubmitSettings(Settings):
     @classmethod
     def _some_runs(cls, value: object) -> object:
         """Accept one folder for a list of one."""
-        return [value] if isinstance(value, str) else value
+        folders = [value] if isinstance(value, str) else value
+        return tuple(folders) if isinstance(folders, list) else folders
 
     @model_validator(mode="after")
     def _writes_or_checks(self) -> "SubmitSettings":
