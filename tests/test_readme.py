@@ -157,6 +157,9 @@ def test_no_command_stands_outside_a_block_that_is_run() -> None:
     text = re.sub(r"^```(?s:.*?)^```$", "", README, flags=re.MULTILINE)
     loose = re.findall(r"`((?:\$ |pip |git |bash |\./)[^`]*)`", text)
     assert loose == []
+    targets = set(re.findall(r"`make (\w+)`", text))
+    defined = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert targets <= set(defined)
     assert {block.kind for block in blocks()} <= {
         "console", "console cluster", "text", "json", "python", "yaml",
     }  # fmt: skip
