@@ -393,12 +393,22 @@ def test_a_person_does_not_repeat_a_wording_while_another_is_left() -> None:
 
 
 def test_the_wording_depends_on_the_turn() -> None:
-    early = [interview(patient(11, sample=n), [QUESTIONS[16]]) for n in range(10)]
-    late = [interview(patient(11, sample=n), ["Which colour?", QUESTIONS[16]]) for n in range(10)]
-    said = [[LINES.said(turns[-1].answer.text) for turns in some] for some in (early, late)]
-    texts = [[turns[-1].answer.text for turns in some] for some in (early, late)]
-    assert [dict(one)[16] for one in said[0]] == [dict(one)[16] for one in said[1]]
-    assert sum(a.endswith(b[-20:]) for a, b in zip(*texts, strict=True)) < 10
+    def wordings(texts: Sequence[str]) -> list[list[str]]:
+        answers = [interview(patient(11, sample=n), texts)[-1].answer.text for n in range(10)]
+        return [[x for i, _, x in LINES.spoken if i == 16 and x in one] for one in answers]
+
+    assert wordings([QUESTIONS[16]]) != wordings(["Which colour is your door?", QUESTIONS[16]])
+
+
+def test_what_is_not_there_has_no_frequency() -> None:
+    _, turn = interview(steady(6), [QUESTIONS[18], "How often is that?"])
+    assert any(line in turn.answer.text for line in LINES.nothing_there)
+
+
+def test_a_brusque_interviewer_is_told_nothing_private() -> None:
+    for number in (3, 9, 11, 16):
+        turns = interview(patient(number), ["Do you sleep badly?", "Do you eat?"] * 8)
+        assert not set(told(turns)) & SENSITIVE
 
 
 def test_what_has_become_more_is_not_told_as_less() -> None:
