@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
 
 import pytest
 import yaml
@@ -15,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import ROOT, tacit
 
-from src.clinical.text import content_words
+from src.clinical.phrases import Lexicon
+from src.clinical.text import content_words, sentences, words
 from src.patients.offline import load_lines, load_persons
+from src.prompts import load_yaml
+from src.steering.cues import GRADES, Cues
 
 CUES = ROOT / "conf" / "lexicon" / "cues.yaml"
 OTHERS = [
@@ -102,19 +104,27 @@ def meets(cue: str, word: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def cue_words() -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the whole words of the cues, and the stems."""
-    words = {
-        word
-        for phrase in cue_phrases()
-        for element in ELEMENT.findall(phrase)
-        for way in options(element)
-        for word in way
-    }
-    return (
-        frozenset(word for word in words if not word.endswith("*")),
-        tuple(sorted(word[:-1] for word in words if word.endswith("*"))),
-    )
+def lexicon() -> Lexicon:
+    """Return every phrase by which the scorer grades an item."""
+    cues = load_yaml(CUES, Cues)
+    found = Lexicon(cues.words)
+    for item, entry in cues.items.items():
+        for level, grade in enumerate(GRADES):
+            found.add(getattr(entry, grade), level, item)
+    return found
+
+
+def words_read(line: str, lexicon: Lexicon) -> tuple[int, int]:
+    """Return how many content words of a line a cue lays hold of, and how many there are."""
+    read = total = 0
+    for sentence in sentences(line):
+        flat = " ".join(words(sentence)) + " "
+        held = {i for _, match in lexicon.find(flat) for i in range(*match.span())}
+        for word in re.finditer(r"[^ ]+", flat):
+            if content_words(word.group()):
+                total += 1
+                read += word.start() in held
+    return read, total
 
 
 def test_no_line_shares_a_run_of_three_content_words_with_what_reads_it() -> None:
@@ -135,17 +145,17 @@ def test_no_line_shares_a_run_of_three_content_words_with_what_reads_it() -> Non
     assert not shared, "\n".join(shared)
 
 
-def test_at_most_35_percent_of_a_lines_content_words_are_cue_words(
-    cue_words: tuple[frozenset[str], tuple[str, ...]],
-) -> None:
-    whole, stems = cue_words
+def test_cues_lay_hold_of_at_most_35_percent_of_a_lines_content_words(lexicon: Lexicon) -> None:
     full = []
     for line in said():
-        words = content_words(line)
-        known = [word for word in words if word in whole or word.startswith(stems)]
-        if words and len(known) / len(words) > CUE_WORDS_AT_MOST:
-            full.append(f"{len(known)}/{len(words)} {known} in {line!r}")
+        read, total = words_read(line, lexicon)
+        if total and read / total > CUE_WORDS_AT_MOST:
+            full.append(f"{read}/{total} in {line!r}")
     assert not full, f"{len(full)} lines:\n" + "\n".join(full)
+
+
+def test_a_plain_word_is_laid_hold_of(lexicon: Lexicon) -> None:
+    assert words_read("I feel sad beside the window of the bakery.", lexicon) == (1, 5)
 
 
 def test_the_trigrams_of_a_cue_are_those_of_all_its_readings() -> None:
@@ -163,14 +173,14 @@ def test_offline_persons_are_no_easier_to_read_than_real_conversations(
     shared_data: Path, tmp_path: Path
 ) -> None:
 
-    def closeness(source: Path) -> float:
+    def closeness(*sources: Path) -> float:
         out = tmp_path / "o.json"
-        assert tacit("src.score", str(source), f"out={out}").returncode == 0
+        assert tacit("src.score", *map(str, sources), f"out={out}").returncode == 0
         value = json.loads(out.read_text())["measures"]["this scorer, person"]["adodl"]
         assert isinstance(value, float)
         return value
 
-    tacit("src.run", "persona=all", "samples=5", f"outputs={tmp_path}")
+    tacit("src.run", "persona=all", "samples=3", f"outputs={tmp_path}")
     names = ("erisk2026_transcripts", "dsgt2025_submissions", "conversations")
-    real = fmean(closeness(shared_data / f"{name}.jsonl") for name in names)
+    real = closeness(*(shared_data / f"{name}.jsonl" for name in names))
     assert closeness(tmp_path / "offline") <= real + CANARY_MARGIN
