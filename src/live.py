@@ -10,7 +10,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from src.records import Interview, Turn
+from src.llm.ledger import Prices
+from src.records import Call, Interview, Turn
+
+NEWS_EVERY = 30.0
+"""Seconds between two lines about a subject off a terminal."""
 
 
 @dataclass
@@ -23,15 +27,20 @@ class Row:
     failed: Counter[str] = field(default_factory=Counter)
     totals: dict[int, int] = field(default_factory=dict)
     """Latest total of each sample."""
+    tokens: int = 0
+    cost: float | None = 0.0
+    told: float = field(default_factory=monotonic)
 
 
 class Watch:
     """Follows a run. Nothing in the run depends on it."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, prices: Prices | None = None) -> None:
+        """Take the prices by which calls are counted, where any are made."""
+        self._console, self._prices = console, prices
         self._rows: dict[str, Row] = {}
         self._started = monotonic()
+        self._ended = 0
 
     @contextmanager
     def showing(self) -> Iterator[None]:
@@ -50,33 +59,55 @@ class Watch:
                 row.totals[interview.sample] = interview.final.total
 
     def turn(self, subject: str, sample: int, turn: Turn) -> None:
+        """Count a finished turn."""
         row = self._rows[subject]
         row.turns += 1
         if turn.assessment:
             row.totals[sample] = turn.assessment.total
+        if not self._console.is_terminal and monotonic() - row.told > NEWS_EVERY:
+            self._tell(subject, row)
+
+    def call(self, subject: str, call: Call) -> None:
+        """Count a call's tokens and cost."""
+        row = self._rows[subject]
+        row.tokens += (call.input_tokens or 0) + (call.output_tokens or 0)
+        cost = self._prices.cost(call) if self._prices else None
+        row.cost = None if row.cost is None or cost is None else row.cost + cost
 
     def end(self, interview: Interview) -> None:
+        """Count an interview that ended, as planned or not."""
         row = self._rows[interview.subject]
         row.ended += 1
+        self._ended += 1
         if interview.failure:
             row.failed[interview.failure.kind] += 1
         if not self._console.is_terminal and row.ended == row.planned:
-            self._console.print(f"{interview.subject}  " + "  ".join(_cells(row)), highlight=False)
+            self._tell(interview.subject, row)
+
+    def _tell(self, subject: str, row: Row) -> None:
+        row.told = monotonic()
+        cells = [cell for cell in _cells(row) if cell]
+        self._console.print(f"{subject}  " + "  ".join(cells))
 
     def _table(self) -> Table:
+        passed = monotonic() - self._started
+        left = sum(row.planned - row.ended for row in self._rows.values())
+        soon = f", about {passed / self._ended * left:.0f} s left" if self._ended else ""
         table = Table(box=None, header_style="bold", title_justify="left")
-        table.title = f"{monotonic() - self._started:.0f} s"
-        for heading in ("subject", "ended", "turns", "totals", "failed"):
+        table.title = f"{passed:.0f} s{soon}"
+        for heading in ("subject", "ended", "turns", "totals", "failed", "tokens", "cost"):
             table.add_column(heading)
         for subject, row in self._rows.items():
             table.add_row(subject, *_cells(row))
         return table
 
 
-def _cells(row: Row) -> tuple[str, str, str, str]:
+def _cells(row: Row) -> tuple[str, ...]:
     totals = sorted(row.totals.values())
     middle = (
         f"{totals[0]}–{totals[-1]}, middle {totals[len(totals) // 2]}" if totals else "none yet"
     )
     failed = ", ".join(f"{kind} {n}" for kind, n in sorted(row.failed.items())) or "none failed"
-    return f"{row.ended}/{row.planned} interviews", f"{row.turns} turns", middle, failed
+    cost = "cost unknown" if row.cost is None else f"${row.cost:.4f}"
+    spent = (f"{row.tokens} tokens", cost) if row.tokens else ("", "")
+    return f"{row.ended}/{row.planned} interviews", f"{row.turns} turns", middle, failed, *spent

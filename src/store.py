@@ -23,10 +23,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from src.errors import FolderError, boundary
-from src.records import INTENDED_USE, Interview, Record, Turn
+from src.records import INTENDED_USE, Call, Interview, Record, Turn
 
 MANIFEST, JOURNAL, INPUTS, RESULTS = "manifest.json", "journal.jsonl", "inputs", "results"
 
@@ -57,6 +57,10 @@ class Manifest(Record):
     dirty: bool | None
     """Whether the checkout held changes that no commit has."""
     python: str
+    models: dict[str, str] = Field(default_factory=dict)
+    """By role: which of `models` was chosen, once for the folder."""
+    served: dict[str, str] = Field(default_factory=dict)
+    """By role: the name under which its server lists the model or adapter."""
     hosts: tuple[str, ...] = ()
     """Hosts that saw text of an interview; none without models."""
     created: datetime
@@ -134,6 +138,12 @@ class SubjectFolder:
                 states[sample] = SampleState()
         return dict(states)
 
+    def calls(self) -> tuple[list[Call], int]:
+        """Return every call that is written down, and how many a kill has cut off."""
+        entries = _entries(self.path / JOURNAL)[0]
+        calls = [Call.model_validate(e["call"]) for e in entries if e["tag"] == "call"]
+        return calls, sum(e["tag"] == "asked" for e in entries) - len(calls)
+
     # writing
 
     def open(self, manifest: Manifest, inputs: Mapping[str, str]) -> None:
@@ -173,6 +183,15 @@ class SubjectFolder:
         ending = interview.model_dump(mode="json", exclude={"turns"})
         await self._append({"tag": "end", "sample": interview.sample, "interview": ending})
 
+    def note_asked(self, sample: int, role: str, turn: int) -> None:
+        """Note that a call is on its way: one that a kill cuts off is known to be missing."""
+        self._write({"tag": "asked", "sample": sample, "turn": turn, "role": role})
+
+    async def keep_call(self, sample: int, turn: int, call: Call) -> None:
+        """Return once what became of a call is on disk."""
+        entry = {"tag": "call", "sample": sample, "turn": turn, "call": call.model_dump()}
+        await self._append(entry)
+
     async def keep_redo(self, sample: int, reason: str) -> None:
         """Mark everything held so far of a sample as superseded; it stays in the journal."""
         await self._append({"tag": "redo", "sample": sample, "reason": reason})
@@ -193,17 +212,20 @@ class SubjectFolder:
         One fsync serves every line written in the same round of the event loop, and the order of
         lines depends on nothing but the order of events.
         """
+        self._write(entry)
+        if self._commit is None:
+            loop = asyncio.get_running_loop()
+            self._commit = loop.create_future()
+            loop.call_soon(self._sync, self._commit)
+        await asyncio.shield(self._commit)
+
+    def _write(self, entry: Mapping[str, object]) -> None:
         assert self._journal is not None, "the folder is not open"
         line = {**entry, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}
         left = memoryview(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         with boundary(str(self.path / JOURNAL)):
             while left:
                 left = left[os.write(self._journal, left) :]
-        if self._commit is None:
-            loop = asyncio.get_running_loop()
-            self._commit = loop.create_future()
-            loop.call_soon(self._sync, self._commit)
-        await asyncio.shield(self._commit)
 
     def _sync(self, commit: asyncio.Future[None]) -> None:
         self._commit = None

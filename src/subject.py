@@ -10,7 +10,7 @@ from src.errors import InputError, TooFewInterviews
 from src.interview.batch import Owed
 from src.interview.roles import Analyst
 from src.live import Watch
-from src.records import Interview, Turn
+from src.records import Call, Interview, Turn
 from src.settings import RunSettings
 from src.store import SampleState, SubjectFolder, digest_of
 from src.summary import SubjectResult, page, result_of, unanswered_page
@@ -102,3 +102,17 @@ class SubjectRun:
         self._left -= 1
         if self._left == 0:
             await self.analyse()
+
+
+class SampleBook:
+    """Where one sample's calls are written down."""
+
+    def __init__(self, folder: SubjectFolder, sample: int, watch: Watch) -> None:
+        self._folder, self._sample, self._watch = folder, sample, watch
+
+    def asked(self, role: str, turn: int) -> None:
+        self._folder.note_asked(self._sample, role, turn)
+
+    async def delivered(self, role: str, turn: int, call: Call) -> None:
+        await self._folder.keep_call(self._sample, turn, call)
+        self._watch.call(self._folder.path.name, call)

@@ -8,6 +8,8 @@ from src.interview.roles import Cast
 from src.records import Answer, Assessment, Interview, Question, Turn
 
 UNSCORED = "unscored"
+SENSITIVE = "sensitive"
+"""Self-harm came up by itself: shown on turn, result and summary."""
 UNSCORED_IN_A_ROW = 3
 """So many turns without an assessment in a row end an interview: the scorer is not working."""
 
@@ -45,13 +47,14 @@ async def hold(cast: Cast, turns: list[Turn], keep: Callable[[Turn], Awaitable[N
 
 async def _scored(cast: Cast, turns: list[Turn], question: Question, answer: Answer) -> Turn:
     """Return the finished turn; where scoring fails it stays unscored, which is not zero."""
-    turn = Turn(number=len(turns) + 1, question=question, answer=answer)
+    flags = tuple(flag for flag in answer.flags if flag == SENSITIVE)
+    turn = Turn(number=len(turns) + 1, question=question, answer=answer, flags=flags)
     if cast.scorer is None or cast.scorer_when == "end":
         return turn
     try:
         assessment = await cast.scorer.score([*turns, turn])
     except ScorerFailed:
-        return turn.model_copy(update={"flags": (UNSCORED,)})
+        return turn.model_copy(update={"flags": (*flags, UNSCORED)})
     return turn.model_copy(update={"assessment": assessment})
 
 
