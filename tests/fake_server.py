@@ -1,0 +1,454 @@
+"""A chat-completions server on the loopback: several models, real limits, faults by plan, a log.
+
+In a test of its own loop:      async with FakeServer(Plan(...)) as server: server.url
+In a process that outlives us:  with fake_process(Plan(...)) as server: server.url, server.log()
+From a shell:                   python tests/fake_server.py port=8000 key=abc latency=[0,0.1]
+Nothing here is shared with the product; `X-Tacit-Call` is the header that its client sends.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from aiohttp import web
+from fake_plan import Fault, Plan, Served, digest
+from fake_refusals import Limits, Refused, checked, refusal
+from fake_voices import answer, speak
+
+LABEL = "X-Tacit-Call"
+BYTES_PER_TOKEN = 4
+LONG = 3600.0
+EFFORTS = {"none": 0, "minimal": 16, "low": 128, "medium": 512, "high": 2048}
+"""Reasoning tokens of each effort, about."""
+PROSE = "Here is what I make of it: all in all the person seems to cope."
+REVERSAL = "That must be hard for you. How long have you felt like this?"
+LEAK = "<|start_header_id|>assistant<|end_header_id|>\n\n{text}<|eot_id|>"
+Body = Mapping[str, Any]
+
+
+@dataclass
+class Entry:
+    """One request, as `GET /log` shows it."""
+
+    number: int
+    path: str
+    subject: str = ""
+    sample: int | None = None
+    turn: int | None = None
+    role: str = ""
+    model: str = ""
+    attempt: int = 0
+    """How often this label was seen, this time included."""
+    bytes: int = 0
+    status: int = 0
+    """0: under way; 499: the other side went away."""
+    fault: str | None = None
+    delivered: bool = False
+    """Whether all bytes of the response went out on an open connection."""
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    at: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def answered(self) -> bool:
+        """Whether it is a response that a ledger must hold."""
+        return self.delivered and self.status == 200 and self.completion_tokens is not None
+
+
+class FakeServer:
+    """One server in the running loop."""
+
+    def __init__(self, plan: Plan | None = None, *, port: int = 0) -> None:
+        self.plan = plan or Plan()
+        self.faults = list(self.plan.faults)
+        self.log: list[Entry] = []
+        self.bodies: dict[int, str] = {}
+        self.now = self.peak = 0
+        """Chat requests under way, and the most there ever were."""
+        self._port = port
+        self._models = {model.name: model for model in self.plan.models}
+        self._limits = {model.name: Limits(model) for model in self.plan.models}
+        self._labels: Counter[str] = Counter()
+        self._hits: Counter[int] = Counter()
+        self._cached: defaultdict[str, set[int]] = defaultdict(set)
+        self._began = time.monotonic()
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=2**26)
+        app.add_routes(
+            [
+                web.get("/health", self._health),
+                web.get("/v1/models", self._list),
+                web.post("/v1/chat/completions", self._chat),
+                web.post("/tokenize", self._tokenize),
+                web.get("/log", self._show_log),
+                web.get("/log/{number}", self._show_body),
+                web.post("/faults", self._set_faults),
+            ]
+        )
+        self._runner = web.AppRunner(
+            app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=2048)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._runner.cleanup()
+
+    @property
+    def chats(self) -> list[Entry]:
+        return [entry for entry in self.log if entry.path == "chat"]
+
+    def bodies_of(self, role: str) -> list[dict[str, Any]]:
+        """Return what this role sent, in order."""
+        return [json.loads(self.bodies[e.number]) for e in self.chats if e.role == role]
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _list(self, request: web.Request) -> web.Response:
+        entry = Entry(number=len(self.log) + 1, path="models", at=self._time())
+        self.log.append(entry)
+        if wrong := self._wrong_key(request):
+            entry.status = 401
+            return wrong
+        listed = [
+            {"id": model.name, "object": "model", "owned_by": "fake", "created": 1_700_000_000}
+            | ({"shutdown_date": model.shutdown_date} if model.shutdown_date else {})
+            for model in self.plan.models
+        ]
+        entry.status, entry.delivered = 200, True
+        return web.json_response({"object": "list", "data": listed})
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        entry = Entry(number=len(self.log) + 1, path="tokenize", at=self._time())
+        self.log.append(entry)
+        body = json.loads(await request.read())
+        entry.model = str(body.get("model"))
+        model = self._models.get(entry.model)
+        if not self.plan.counts or model is None or model.profile == "openai":
+            entry.status = 404
+            return web.json_response({"detail": "Not Found"}, status=404)
+        entry.status, entry.delivered = 200, True
+        count = tokens_of(body["messages"])
+        return web.json_response({"count": count, "max_model_len": model.context, "tokens": []})
+
+    async def _show_log(self, _: web.Request) -> web.Response:
+        entries = [asdict(entry) | {"answered": entry.answered} for entry in self.log]
+        return web.json_response({"requests": entries, "now": self.now, "peak": self.peak})
+
+    async def _show_body(self, request: web.Request) -> web.Response:
+        return web.Response(text=self.bodies.get(int(request.match_info["number"]), ""))
+
+    async def _set_faults(self, request: web.Request) -> web.Response:
+        self.faults = [Fault.model_validate(fault) for fault in json.loads(await request.read())]
+        self._hits.clear()
+        return web.Response()
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        entry = self._entered(request.headers.get(LABEL, ""), raw)
+        self.now += 1
+        self.peak = max(self.peak, self.now)
+        try:
+            response = self._wrong_key(request) or await self._respond(request, entry, raw)
+            entry.status = response.status
+            await response.prepare(request)
+            await response.write_eof()
+            transport = request.transport
+            entry.delivered = transport is not None and not transport.is_closing()
+            return response
+        finally:
+            self.now -= 1
+            entry.status = entry.status or 499
+            entry.seconds = round(self._time() - entry.at, 4)
+
+    def _entered(self, label: str, raw: bytes) -> Entry:
+        entry = Entry(len(self.log) + 1, "chat", bytes=len(raw), at=self._time())
+        self.log.append(entry)
+        if self.plan.keep_bodies:
+            self.bodies[entry.number] = raw.decode()
+        self._labels[label] += 1
+        entry.attempt = self._labels[label]
+        if label.count("/") == 3:
+            entry.subject, sample, turn, entry.role = label.split("/")
+            entry.sample, entry.turn = int(sample), int(turn)
+        return entry
+
+    async def _respond(self, request: web.Request, entry: Entry, raw: bytes) -> web.StreamResponse:
+        body = json.loads(raw)
+        entry.model = str(body.get("model"))
+        fault = self._fault(entry)
+        try:
+            if fault:
+                entry.fault = fault.kind
+                refusal(fault)
+            model = checked(body, self._models)
+            prompt = tokens_of(body["messages"])
+            budget = int(body.get("max_completion_tokens") or body.get("max_tokens") or 1024)
+            if prompt + budget > model.context:
+                raise Refused.too_long(model.context, prompt, budget)
+            self._limits[model.name].take(prompt + budget)
+        except Refused as refused:
+            return refused.response()
+        low, high = model.latency or self.plan.latency
+        await asyncio.sleep(low + (high - low) * digest(self.plan.seed, raw) / 2**32)
+        if fault and (early := await self._broken(fault, request, entry)):
+            return early
+        found = self._completion(model, body, entry, fault, prompt=prompt, budget=budget)
+        text = json.dumps(found)
+        if fault and fault.kind == "cut_body":
+            await self._cut(request, text)
+        if fault and fault.kind == "broken_json":
+            text = text[: len(text) // 2]
+        return web.Response(text=text, content_type="application/json")
+
+    async def _broken(
+        self, fault: Fault, request: web.Request, entry: Entry
+    ) -> web.StreamResponse | None:
+        match fault.kind:
+            case "hang":
+                await asyncio.sleep(LONG)
+            case "dropped":
+                self._drop(request)
+            case "html":
+                return web.Response(text="<html>Please wait</html>", content_type="text/html")
+            case "no_choices":
+                return web.json_response({"error": {"message": fault.text or "overloaded"}})
+            case _:
+                pass
+        return None
+
+    async def _cut(self, request: web.Request, text: str) -> None:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.content_length = len(text)
+        await response.prepare(request)
+        await response.write(text[: len(text) // 2].encode())
+        self._drop(request)
+
+    def _drop(self, request: web.Request) -> None:
+        if request.transport is not None:
+            request.transport.close()
+        raise asyncio.CancelledError
+
+    def _completion(
+        self,
+        model: Served,
+        body: Body,
+        entry: Entry,
+        fault: Fault | None,
+        *,
+        prompt: int,
+        budget: int,
+    ) -> Body:
+        messages, form = body["messages"], body.get("response_format") or {}
+        seed = body.get("seed")
+        if form.get("type") == "json_schema":
+            text = answer(model.name, messages, seed, form["json_schema"]["schema"])
+        else:
+            text = speak(model.profile, model.name, messages, seed)
+            text += f" (#{entry.number})" if self.plan.numbered else ""
+        effort = body.get("reasoning_effort") or ("medium" if model.profile == "openai" else "none")
+        thought = EFFORTS.get(str(effort), 0)
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        finish = "stop"
+        if fault:
+            finish, thought = distorted(message, fault, thought=thought, budget=budget)
+        content = message["content"] or ""
+        room = max(0, budget - thought) * BYTES_PER_TOKEN
+        if len(content.encode()) > room:
+            message["content"] = content.encode()[:room].decode(errors="ignore")
+            finish = "length"
+        written = -(-len((message["content"] or "").encode()) // BYTES_PER_TOKEN)
+        entry.completion_tokens = min(budget, written + thought)
+        entry.reasoning_tokens = min(budget, thought) if model.profile == "openai" else None
+        entry.prompt_tokens = prompt
+        cached, new = self._cache(model, messages)
+        entry.cached_tokens = cached
+        details = {"cached_tokens": cached} | (
+            {"cache_write_tokens": new} if model.writes_cost else {}
+        )
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": entry.completion_tokens,
+            "total_tokens": prompt + entry.completion_tokens,
+            "prompt_tokens_details": details,
+        }
+        if entry.reasoning_tokens is not None:
+            usage["completion_tokens_details"] = {"reasoning_tokens": entry.reasoning_tokens}
+        return {
+            "id": f"chatcmpl-{entry.number:06}",
+            "object": "chat.completion",
+            "created": 1_700_000_000 + entry.number,
+            "model": model.name,
+            "system_fingerprint": f"request-{entry.number}",
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+            "usage": usage,
+        }
+
+    def _cache(self, model: Served, messages: list[Body]) -> tuple[int, int]:
+        """Return tokens found in the cache and tokens new to it, and put the prompt into it."""
+        block, least = (128, 1024) if model.profile == "openai" else (16, 0)
+        text, size = rendered(messages).encode(), block * BYTES_PER_TOKEN
+        chain, known, found, run = 0, self._cached[model.name], 0, True
+        for start in range(0, len(text) - size + 1, size):
+            chain = digest(chain, text[start : start + size])
+            run = run and chain in known
+            found += run
+            known.add(chain)
+        cached = found * block if found * block >= least else 0
+        return cached, len(text) // size * block - cached
+
+    def _fault(self, entry: Entry) -> Fault | None:
+        for place, fault in enumerate(self.faults):
+            wanted = fault.model_dump(
+                include={"role", "subject", "sample", "turn", "attempt", "model"}, exclude_none=True
+            )
+            if any(getattr(entry, key) != value for key, value in wanted.items()):
+                continue
+            label = (entry.subject, entry.sample, entry.turn, entry.role, entry.attempt)
+            if digest(self.plan.seed, place, *label) >= fault.share * 2**32:
+                continue
+            if fault.times is not None and self._hits[place] >= fault.times:
+                continue
+            self._hits[place] += 1
+            return fault
+        return None
+
+    def _wrong_key(self, request: web.Request) -> web.Response | None:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self.plan.key is None or given == self.plan.key:
+            return None
+        return Refused(
+            401, f"Incorrect API key provided: {given}.", code="invalid_api_key"
+        ).response()
+
+    def _time(self) -> float:
+        return round(time.monotonic() - self._began, 4)
+
+
+def distorted(
+    message: dict[str, Any], fault: Fault, *, thought: int, budget: int
+) -> tuple[str, int]:
+    """Spoil a message in place; return how it ends and the tokens that went into reasoning."""
+    text = str(message["content"])
+    half, nothing = text[: len(text) // 2], fault.text or "I cannot help with that."
+    spoilt: dict[str, dict[str, Any]] = {
+        "empty": {"content": ""},
+        "reasoned_away": {"content": ""},
+        "content_filter": {"content": ""},
+        "in_reasoning": {"content": None, "reasoning_content": text},
+        "refusal": {"content": None, "refusal": nothing},
+        "whitespace_loop": {"content": half.rstrip() + " \n" * 400},
+        "cut_off": {"content": half},
+        "prose": {"content": PROSE},
+        "header_leak": {"content": LEAK.format(text=text)},
+        "both_sides": {"content": f"{text}\nInterviewer: And how is work?\nPersona: Work is fine."},
+        "role_reversal": {"content": REVERSAL},
+        "text": {"content": fault.text},
+    }
+    message |= spoilt.get(fault.kind, {})
+    if fault.kind == "content_filter":
+        return "content_filter", thought
+    ends = "length" if fault.kind in {"reasoned_away", "whitespace_loop", "cut_off"} else "stop"
+    return ends, budget if fault.kind == "reasoned_away" else thought
+
+
+def rendered(messages: list[Body]) -> str:
+    """Return the prompt as one text, as a template would write it."""
+    return "".join(f"<{m['role']}>\n{m['content']}</>\n" for m in messages)
+
+
+def tokens_of(messages: list[Body]) -> int:
+    return -(-len(rendered(messages).encode()) // BYTES_PER_TOKEN)
+
+
+class ServerProcess:
+    """A server in a process of its own, seen from outside."""
+
+    def __init__(self, url: str, process: "subprocess.Popen[str]") -> None:
+        self.url, self.process = url, process
+        self._root = url.removesuffix("/v1")
+
+    def log(self) -> list[dict[str, Any]]:
+        """Return all entries; `answered` marks those that a ledger must hold."""
+        requests: list[dict[str, Any]] = self.state()["requests"]
+        return requests
+
+    def state(self) -> dict[str, Any]:
+        """Return `requests`, `now` and `peak`."""
+        with urllib.request.urlopen(f"{self._root}/log", timeout=10) as response:
+            found: dict[str, Any] = json.load(response)
+        return found
+
+    def body(self, number: int) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self._root}/log/{number}", timeout=10) as response:
+            found: dict[str, Any] = json.load(response)
+        return found
+
+    def set_faults(self, *faults: Fault) -> None:
+        """Put these faults in the place of the plan's."""
+        data = json.dumps([fault.model_dump() for fault in faults]).encode()
+        with urllib.request.urlopen(f"{self._root}/faults", data=data, timeout=10):
+            pass
+
+
+@contextmanager
+def fake_process(plan: Plan | None = None, *, port: int = 0) -> Iterator[ServerProcess]:
+    """Start a server that does not end with the driver; stop it at the end of the block."""
+    told = (plan or Plan()).model_dump_json(exclude_defaults=True)
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).resolve()), f"port={port}", f"plan={told}"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        assert url, "the fake server did not start"
+        yield ServerProcess(url, process)
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+        process.stdout.close()
+
+
+def told(arguments: list[str]) -> tuple[int, Plan]:
+    """Return port and plan of `key=value` arguments; `plan=` is JSON or a file of it."""
+    given: dict[str, Any] = {}
+    for argument in arguments:
+        name, _, value = argument.partition("=")
+        if name == "plan":
+            text = value if value.startswith("{") else Path(value).read_text(encoding="utf-8")
+            given |= json.loads(text)
+        else:
+            given[name] = json.loads(value) if value[:1] in "[{0123456789tfn" else value
+    port = int(given.pop("port", 0))
+    return port, Plan.model_validate(given)
+
+
+async def serve(port: int, plan: Plan) -> None:
+    async with FakeServer(plan, port=port) as server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(*told(sys.argv[1:])))
