@@ -26,6 +26,7 @@ OTHERS = [
     ROOT / "trees" / "screening.yaml",
     ROOT / "prompts" / "scripted.yaml",
     ROOT / "prompts" / "guidance.yaml",
+    ROOT / "prompts" / "rubric.yaml",
 ]
 """What else must share no run of words with a person's line."""
 CUE_WORDS_AT_MOST = 0.35
