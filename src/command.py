@@ -11,8 +11,9 @@ from src.errors import TacitError
 from src.records import INTENDED_USE
 
 EXITS = """exit codes:
-  0 done   1 too few valid interviews   2 bad input, refused or locked folder
-  4 disk or file limit   130, 143 interrupted; the same command goes on from there"""
+  0 done                       1 too few valid interviews   2 bad input, refused or locked folder
+  3 a server or key is missing 4 disk or file limit         5 cost, token limit or quota reached
+  130, 143 interrupted; the same command goes on from there"""
 
 
 WIDTH = 110
@@ -31,8 +32,8 @@ def main(doc: str, root: str, action: Callable[[Sequence[str]], None]) -> None:
     try:
         if {"--help", "-h", "help=true"} & set(arguments):
             print(help_text(doc, root))  # noqa: T201 - this is what was asked for
-        elif arguments and arguments[0].partition("=")[0] == "--cfg":
-            rest = [a for a in arguments[1:] if a != "job"]
+        elif {"--cfg", "--cfg=job"} & set(arguments):
+            rest = [a for a in arguments if a not in {"--cfg", "--cfg=job", "job"}]
             composed = config.compose_plain(root, rest)
             print(yaml.safe_dump(composed, sort_keys=False).rstrip())  # noqa: T201 - the same
         else:

@@ -46,7 +46,7 @@ def compose_plain(root: str, overrides: Sequence[str]) -> dict[str, object]:
     except OverrideParseException as error:
         raise InputError(_quoting(str(error.override))) from error
     except (HydraException, OmegaConfBaseException) as error:
-        raise InputError(_hydra_line(str(error))) from error
+        raise InputError(_hydra_line(str(error), overrides)) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 
@@ -128,8 +128,10 @@ def _quoting(override: str) -> str:
     return f"{key}: the value holds a comma, quote or other special character; type {typed}"
 
 
-def _hydra_line(message: str) -> str:
+def _hydra_line(message: str, overrides: Sequence[str]) -> str:
     """Return Hydra's several lines as one that names what to choose from."""
+    if found := re.search(r"Ambiguous value for argument '(\w+)=", message):
+        return _quoting(next(o for o in overrides if o.startswith(f"{found.group(1)}=")))
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     if found := re.search(r"Could not find '(\w+)/(\S+)'", lines[0]):
         group, option = found.groups()

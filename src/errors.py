@@ -62,12 +62,14 @@ class ServerError(TacitError):
     """A server or key that is missing, wrong or refuses us; the text says the ways on."""
 
     exit_code = 3
+    kind = "server_error"
 
 
 class QuotaExhausted(TacitError):
     """Nothing more may be spent; what was finished is on disk."""
 
     exit_code = 5
+    kind = "quota_exhausted"
 
 
 class DiskError(TacitError):

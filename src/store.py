@@ -3,7 +3,7 @@
     outputs/<run>/<subject>/
         manifest.json   what the interviews are held with, and the hash of every part of it
         inputs/         copies of the prompts, tree, persons and cues that the hashes are of
-        journal.jsonl   a line for each finished turn and each ended interview; only appended to
+        journal.jsonl   a line for each call, finished turn and ended interview, in their order
         results/        <analyst>-<digest8>.json
         summary.md      for a person to read
 
@@ -116,6 +116,11 @@ class SubjectFolder:
             return
         both = sorted(held.identity.keys() | identity.keys())
         key = next(k for k in both if held.identity.get(k) != identity.get(k))
+        if key in held.files and key in identity:
+            raise FolderError(
+                f"{self.path}: {held.files[key].path} is not what {key} was; give run=NAME for a "
+                f"folder of its own, or from={self.path} to go by the copy"
+            )
         was, now = (str(side.get(key, "absent"))[:24] for side in (held.identity, identity))
         raise FolderError(
             f"{self.path} was made with {key}={was}, not {now}; "
@@ -126,7 +131,7 @@ class SubjectFolder:
         """Return what the journal holds by sample number; a torn last line is passed over."""
         states: dict[int, SampleState] = defaultdict(SampleState)
         for entry in _entries(self.path / JOURNAL)[0]:
-            sample = int(entry["sample"])
+            sample = int(entry.get("sample", 0))
             state = states[sample]
             if entry["tag"] == "turn":
                 state.turns.append(Turn.model_validate(entry["turn"]))
@@ -136,6 +141,7 @@ class SubjectFolder:
                 state.failures += state.ended.failure is not None
             elif entry["tag"] == "redo":
                 states[sample] = SampleState()
+        states.pop(0, None)  # lines about the whole journal
         return dict(states)
 
     def calls(self) -> tuple[list[Call], int]:
@@ -167,6 +173,7 @@ class SubjectFolder:
                 for name, text in inputs.items():
                     self._replace(f"{INPUTS}/{name}", text)
                 self._replace(MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+                self._write({"tag": "about", "intended_use": manifest.intended_use})
 
     def close(self) -> None:
         """Release the lock."""

@@ -167,7 +167,7 @@ def page(answer: SubjectResult, folder: Path) -> str:
     profile = answer.result.profile
     rows = [
         f"| {n} | {bdi.name(n)} | {_level(profile[n])} | {profile[n].confidence:.2f} | "
-        f"{profile[n].evidence.replace('|', '/')} |"
+        f"{'' if profile[n].imputed else profile[n].evidence.replace('|', '/')} |"
         for n in range(1, len(bdi.NAMES) + 1)
     ]
     caution = [f"> {answer.caution}", ""] if answer.caution else []

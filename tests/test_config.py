@@ -108,12 +108,13 @@ def test_the_line_says_what_is_wrong_and_the_way_on(override: str, hint: str) ->
 
 
 @pytest.mark.parametrize(
-    "reason", ["tired, then interrupted", "What's this", 'said "no"', "a=b, (c)"]
+    "reason", ["tired, then interrupted", "heard,asked", "What's this", 'said "no"', "a=b, (c)"]
 )
 def test_a_reason_that_needs_quotes_is_answered_with_the_form_to_type(reason: str) -> None:
     with pytest.raises(InputError) as refused:
         config.read_settings("config", RunSettings, ["redo=[7/3]", f"reason={reason}"])
     typed = str(refused.value).partition("; type ")[2]
+    assert typed
     shell = tacit("src.run", "--cfg", *shlex.split(typed), "redo=[7/3]")
     assert shell.returncode == 0, shell.stderr
 
@@ -123,6 +124,11 @@ def test_cfg_prints_what_a_command_would_use() -> None:
     assert shown.returncode == 0
     assert "samples: 3" in shown.stdout
     assert "max_messages: 18" in shown.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--cfg", "samples=3"], ["samples=3", "--cfg", "job"]])
+def test_cfg_may_stand_anywhere(arguments: list[str]) -> None:
+    assert "samples: 3" in tacit("src.run", *arguments).stdout
 
 
 def test_help_names_every_key_and_option() -> None:

@@ -18,9 +18,11 @@ OFFLINE = ("experiment=offline",)
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
-    """Return a journal's lines without their times."""
+    """Return a journal's lines without their times, after the one that says what it is for."""
     journal = (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k != "at"} for line in journal]
+    first, *rest = map(json.loads, journal)
+    assert first["intended_use"].startswith("Research on simulated personas")
+    return [{k: v for k, v in line.items() if k != "at"} for line in rest]
 
 
 def interviews(folder: Path) -> dict[int, object]:

@@ -87,15 +87,16 @@ def test_a_journal_cut_anywhere_holds_every_whole_line(
     left = journal.read_bytes()[: cut % journal.stat().st_size]
     journal.write_bytes(left)
     state = folder.load().get(1, SampleState())
-    assert len(state.turns) + (state.ended is not None) == left.count(b"\n")
+    whole = max(0, left.count(b"\n") - 1)  # the first line says what the journal is for
+    assert len(state.turns) + (state.ended is not None) == whole
 
 
 async def test_a_damaged_line_in_the_middle_is_one_clear_line(folder: SubjectFolder) -> None:
     await interview(folder, 1)
     journal = folder.path / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join([lines[0], b"garbage\n", *lines[2:]]))
-    with pytest.raises(FolderError, match="line 2: damaged"):
+    journal.write_bytes(b"".join([*lines[:2], b"garbage\n", *lines[3:]]))
+    with pytest.raises(FolderError, match="line 3: damaged"):
         folder.load()
 
 
@@ -118,6 +119,11 @@ def test_another_digest_is_refused_with_key_values_and_the_way_on(
         folder.refuse_other(changed)
     assert "orchestrator.max_messages=18, not 12" in str(refused.value)
     assert "run=NAME" in str(refused.value)
+
+
+def test_a_changed_file_is_named_as_such(folder: SubjectFolder, manifest: Manifest) -> None:
+    with pytest.raises(FolderError, match=r"trees/screening.yaml is not what tree.path was"):
+        folder.refuse_other({**manifest.identity, "tree.path": "0" * 64})
 
 
 def test_the_manifest_holds_copies_hashes_and_intended_use(folder: SubjectFolder) -> None:
@@ -171,7 +177,7 @@ async def test_a_failed_interview_keeps_its_turns_for_the_next_try(folder: Subje
     held = await interview(folder, 1, turns=2)
     folder.close()
     journal = folder.path / "journal.jsonl"
-    turns_only = b"".join(journal.read_bytes().splitlines(keepends=True)[:2])
+    turns_only = b"".join(journal.read_bytes().splitlines(keepends=True)[:3])
     journal.write_bytes(turns_only)
     assert folder.load()[1].turns == list(held.turns)
     assert folder.load()[1].owed(attempts=3, retry_failed=False)
@@ -189,7 +195,7 @@ async def test_redo_supersedes_and_forgets_nothing(folder: SubjectFolder) -> Non
 async def test_lines_are_on_disk_when_keep_returns(folder: SubjectFolder) -> None:
     for sample in range(1, 4):
         await interview(folder, sample)
-        assert len((folder.path / "journal.jsonl").read_bytes().splitlines()) == 4 * sample
+        assert len((folder.path / "journal.jsonl").read_bytes().splitlines()) == 1 + 4 * sample
 
 
 async def test_a_refused_write_is_a_disk_error(folder: SubjectFolder) -> None:
