@@ -84,11 +84,11 @@ class Caller:
 
     async def ask(self, request: Request) -> Reply:
         """Return the answer; raise `ModelFailed` by kind once its rule allows no further try."""
-        await self._refuse_too_long(request)
         calls: list[Call] = []
         budget = request.settings.max_tokens
         chances = 0
         while True:
+            await self._refuse_too_long(request, budget)
             try:
                 found = await self._delivered(request, budget, calls)
             except ModelFailed as error:
@@ -96,24 +96,24 @@ class Caller:
                 if not times or chances:
                     raise
             else:
-                self._known = (found.input_tokens or 0, size_of(request.messages))
+                if found.input_tokens is not None:
+                    self._known = (found.input_tokens, size_of(request.messages))
                 return Reply(text=found.text, truncated=found.truncated, calls=tuple(calls))
             chances += 1
             budget *= times
 
     async def _delivered(self, request: Request, budget: int, calls: list[Call]) -> Delivered:
         """Return a response that came whole, trying again while the way to the server fails."""
+        return await self._tries()(self._try, request, budget, calls)
+
+    def _tries(self) -> AsyncRetrying:
         retry = self._model.settings.retry
-        tries = AsyncRetrying(
+        return AsyncRetrying(
             stop=stop_after_attempt(retry.tries),
             wait=lambda state: waited(state, retry.first_wait, retry.longest_wait),
             retry=retry_if_exception_type(TryAgain),
             reraise=True,
         )
-        async for attempt in tries:
-            with attempt:
-                return await self._try(request, budget, calls)
-        raise AssertionError("the last try returns or raises")
 
     async def _try(self, request: Request, budget: int, calls: list[Call]) -> Delivered:
         """Send once, and write down what came of it whatever that is."""
@@ -147,14 +147,14 @@ class Caller:
             raise ModelFailed(f"{self._name}: {found.failure}", kind=found.failure)
         return found
 
-    async def _refuse_too_long(self, request: Request) -> None:
+    async def _refuse_too_long(self, request: Request, budget: int) -> None:
         """Raise `context_exceeded` for a prompt that cannot fit; count only where it might not."""
-        window, budget = self._model.settings.context, request.settings.max_tokens
+        window = self._model.settings.context
         tokens, size = self._known
         bound = tokens + max(0, size_of(request.messages) - size) // BYTES_PER_TOKEN
         if bound + budget <= window:
             return
-        exact = await self._model.tokens_of(self._name, request.messages)
+        exact = await self._tries()(self._model.tokens_of, self._name, request.messages)
         if (needed := (bound if exact is None else exact) + budget) > window:
             raise ModelFailed(
                 f"{self._name}: {needed} tokens with the answer, the window holds {window}",

@@ -5,7 +5,6 @@ parameter handling passed by: the body goes as it is, which costs a fraction of 
 """
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -22,7 +21,7 @@ LABEL = "X-Tacit-Call"
 """Header that names subject, sample, turn and role, for a server's log."""
 SERVER_ERRORS = 500
 REFUSALS = {
-    "context_exceeded": ("context_length", "maximum context length", "input_tokens"),
+    "context_exceeded": ("context_length", "context length", "input_tokens", "at least 1, got -"),
     "prompt_refused": ("invalid_prompt", "content_policy_violation"),
     "content_filtered": ("content_filter",),
 }
@@ -36,12 +35,21 @@ class Model:
         """Open a client; nothing is sent yet."""
         import openai  # noqa: PLC0415 - offline runs and --help never load it
 
+        if key and not (key.strip().isascii() and key.strip().isprintable()):
+            raise ServerError(f"{settings.key_env} holds what no key can; copy it again")
         self.settings = settings
         self._errors = openai
+        self._key = (key or "").strip()
         self._client = openai.AsyncOpenAI(
-            api_key=key or "none", base_url=settings.base_url, max_retries=0
+            api_key=self._key or "none",
+            base_url=settings.base_url,
+            max_retries=0,
+            # our own servers are asked directly: a proxy would see the text, or not find them
+            http_client=openai.DefaultAsyncHttpxClient(trust_env=settings.backend != "vllm"),
         )
         self._permits = asyncio.Semaphore(settings.calls)
+        self._queue = asyncio.Lock()
+        """First come, first served: the limiters alone would let small requests pass large ones."""
         rate = settings.rate
         self._requests = AsyncLimiter(rate.requests, rate.seconds) if rate.requests else None
         self._tokens = AsyncLimiter(rate.tokens, rate.seconds) if rate.tokens else None
@@ -63,17 +71,22 @@ class Model:
             return None
         root = self.settings.base_url.rstrip("/").removesuffix("/v1")
         body = {"model": name, "messages": messages}
-        answer = await self._send("POST", f"{root}/tokenize", body, seconds=LIST_TIMEOUT)
-        return int(answer["count"])
+        try:
+            answer = await self._send("POST", f"{root}/tokenize", body, seconds=LIST_TIMEOUT)
+        except ServerError:  # no vLLM after all
+            return None
+        count = answer.get("count")
+        return count if isinstance(count, int) else None
 
     async def chat(
         self, body: Mapping[str, object], *, seconds: float, tokens: int, label: str
     ) -> Mapping[str, Any]:
         """Return the response to one try; raise a `ModelFailed` that says whether to try again."""
-        for limiter, amount in ((self._requests, 1), (self._tokens, tokens)):
-            if limiter:
-                await limiter.acquire(min(amount, limiter.max_rate))
-        async with self._permits:
+        async with self._permits:  # first: what waits for a permit would go out in a burst later
+            async with self._queue:
+                for limiter, amount in ((self._requests, 1), (self._tokens, tokens)):
+                    if limiter:
+                        await limiter.acquire(min(amount, limiter.max_rate))
             return await self._send("POST", "/chat/completions", body, seconds=seconds, label=label)
 
     async def _send(
@@ -93,13 +106,12 @@ class Model:
             async with asyncio.timeout(seconds):  # the client's own limits each read, not the whole
                 answer = await send(path, cast_to=object, options=options, **more)
         except errors.APIStatusError as error:
-            raise failure_of(
-                error.status_code, error.body, error.response.headers, where
-            ) from error
+            told, headers = error.body, error.response.headers
+            raise failure_of(error.status_code, told, headers, where, hide=self._key) from None
         except (errors.APIConnectionError, TimeoutError) as error:
             reason = str(error.__cause__ or error) or f"no answer within {seconds:g} s"
             raise TryAgain(f"{where}: {reason}", kind="transport_failed") from error
-        except json.JSONDecodeError as error:
+        except ValueError as error:  # no JSON, or no text at all
             raise TryAgain(f"{where}: a broken response", kind="transport_failed") from error
         if not isinstance(answer, Mapping):
             raise TryAgain(f"{where}: a response of no known form", kind="transport_failed")
@@ -115,12 +127,15 @@ class TryAgain(ModelFailed):
         self.after = after
 
 
-def failure_of(status: int, body: object, headers: Mapping[str, str], where: str) -> Exception:
-    """Return what an error response means, by its status and its code."""
+def failure_of(
+    status: int, body: object, headers: Mapping[str, str], where: str, *, hide: str
+) -> Exception:
+    """Return what an error response means, by its status and its code; `hide` is never quoted."""
     told = body if isinstance(body, Mapping) else {}
     told = told["error"] if isinstance(told.get("error"), Mapping) else told
     codes = {str(told.get("code")), str(told.get("type"))}
     text = " ".join(str(told.get("message") or body).split())
+    text = text.replace(hide, "[key]") if hide else text
     line = f"{where}: {status} {text[:200]}"
     if "insufficient_quota" in codes:
         return QuotaExhausted(f"{line}; top the account up, then the same command goes on")

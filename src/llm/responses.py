@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from src.llm.client import TryAgain
+
 BLANKS = 64
 """So many blanks at the end of a cut-off answer are a whitespace loop."""
 
@@ -42,14 +44,14 @@ class Delivered:
 def read_response(body: Mapping[str, Any], *, whole: bool) -> Delivered:
     """Return a response's answer and usage; with `whole`, a cut-off answer is none.
 
-    Raises `ValueError` where the body is no chat completion.
+    Raises `TryAgain` where the body is no chat completion: some servers answer 200 with an error.
     """
     try:
         choice = body["choices"][0]
         message = choice["message"]
-        text = str(message["content"] or "")
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError("no choice with a message") from error
+        text = str(message.get("content") or "")
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise TryAgain("a response without an answer in it", kind="transport_failed") from error
     finish = choice.get("finish_reason")
     usage = body.get("usage") or {}
     details = usage.get("prompt_tokens_details") or {}
