@@ -38,6 +38,8 @@ class StopReason(StrEnum):
     """Enough symptoms were probed (only where coverage is a stop rule of its own)."""
     SAFETY = "safety"
     """Ordinary interviewing stopped for someone's safety; an ending, not an error."""
+    DONE = "done"
+    """The interviewer said that it had enough."""
 
 
 class Call(Record):
@@ -83,6 +85,8 @@ class Question(Record):
     stop: StopReason | None = None
     """Set where the interviewer itself ends the interview; the text is then its last message."""
     calls: tuple[Call, ...] = ()
+    flags: tuple[str, ...] = ()
+    """What the guard found in the model's drafts, whether repaired or replaced."""
 
 
 class Answer(Record):

@@ -1,0 +1,247 @@
+"""The guard: what a model's message must not contain, and what is said in place of one.
+
+Words and limits stand in the rules file; only what makes a form (marks, lines, brackets) is known
+here. English only.
+"""
+
+import re
+from collections import Counter
+from difflib import SequenceMatcher
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, Field, StrictBool, model_validator
+
+from src.clinical.phrases import Lexicon, Phrases
+from src.clinical.text import content_words, sentences, words
+from src.interview.roles import Turns
+from src.interviewers.tree import Text, refuse
+from src.prompts import fill, load_prompt, load_yaml
+from src.records import Record
+from src.settings import GuardSettings
+
+Breach = Literal[
+    "clinical_term",
+    "direct_question",
+    "several_questions",
+    "format",
+    "list",
+    "too_long",
+    "question_in_closing",
+    "repeated_question",
+    "early_end",
+]
+_QUOTED = re.compile(r'"[^"\n]*"|“[^”\n]*”')
+_ASKS = re.compile(r"\?[!?]*[^\w?]*$")
+_PART = re.compile(r"[,;:]|\s[–—-]\s|\b(?:and|or|but)\b", re.IGNORECASE)
+_MARKS = re.compile(
+    r"[{}\[\]`]|</?[a-z]|\*\*|__|^#+ |(?<!\w)\*[^*\n]+\s[^*\n]*\*(?!\w)", re.MULTILINE
+)
+_ITEMS = re.compile(r"^\s*(?:[-•*–]|\(?\d+[.)])\s", re.MULTILINE)
+_INLINE_ITEMS = re.compile(r"(?:^|[\s(])1\)\s.*[\s(]2\)\s", re.DOTALL)
+_SHORT = 3
+"""Words of a part at most, to be one of a series."""
+
+
+def _statement(text: str) -> str:
+    if "?" in text or not text.strip():
+        raise ValueError("must say something and ask nothing")
+    return text
+
+
+class Strip(Record):
+    """What is taken off a message instead of asking again."""
+
+    quotes: StrictBool
+    labels: tuple[str, ...]
+
+
+class Limits(Record):
+    words: Annotated[int, Field(ge=1)]
+    sentences: Annotated[int, Field(ge=1)]
+    clauses: Annotated[int, Field(ge=1)]
+    """Interrogative clauses within one question mark."""
+    series: Annotated[int, Field(ge=1)]
+    """Short things named one after the other in a question."""
+    same: Annotated[float, Field(gt=0, le=1)]
+    """Likeness of two questions from which on they are one."""
+    same_words: Annotated[int, Field(ge=1)]
+    """Words that carry meaning, from which on their order does not matter to that."""
+
+
+class Rules(Record):
+    """Word lists, limits and texts of the guard."""
+
+    strip: Strip
+    limits: Limits
+    clinical: Phrases
+    direct: Phrases
+    innocent: Phrases
+    """Taken out before the two lists above are looked for."""
+    aside: Phrases
+    """Talk about the message, the task or oneself as a model."""
+    labels: tuple[str, ...]
+    question_words: Phrases
+    tags: Phrases
+    """Ends that make a statement look like a question."""
+    reasons: dict[Breach, str]
+    opening: Text
+    questions: Annotated[tuple[Text, ...], Field(min_length=2)]
+    closing: Annotated[str, AfterValidator(_statement)]
+
+    @model_validator(mode="after")
+    def _complete_and_distinct(self) -> "Rules":
+        for name in get_args(Breach):
+            if not self.reasons.get(name):
+                refuse("the reason is missing", "reasons", name)
+        for n, text in enumerate(self.questions):
+            if text in self.questions[:n]:
+                refuse("is asked by an earlier line already", "questions", n)
+        return self
+
+
+class Guard:
+    """Checks messages by the rules file; without chance and without state."""
+
+    def __init__(self, settings: GuardSettings) -> None:
+        """Read the rules and the text that asks again; malformed ones are an `InputError`."""
+        self._rules = load_yaml(settings.rules.path, Rules)
+        self._again = load_prompt(settings.prompt.path, frozenset({"draft", "reasons"}))
+        self._terms = Lexicon({})
+        self._terms.add(self._rules.clinical, "clinical_term")
+        self._terms.add(self._rules.direct, "direct_question")
+        self._innocent, self._aside = Lexicon({}), Lexicon({})
+        self._innocent.add(self._rules.innocent, "innocent")
+        self._aside.add(self._rules.aside, "aside")
+        self._starts, self._tags = Lexicon({}), Lexicon({})
+        self._starts.add(self._rules.question_words, "question")
+        self._tags.add(self._rules.tags, "tag")
+        self._label = _labelled(self._rules.labels, start=r"(?:^|\()\W*")
+        self._stripped = _labelled(self._rules.strip.labels, start=r"\A\W*")
+
+    def clean(self, text: str) -> str:
+        """Return a message without the speaker's label and the quotes around all of it."""
+        plain = text.strip()
+        if self._rules.strip.labels:
+            plain = self._stripped.sub("", plain, count=1).strip()
+        inner = plain[1:-1]
+        if self._rules.strip.quotes and plain[:1] + plain[-1:] in {'""', "“”", "''"}:
+            return plain if plain[0] in inner or plain[-1] in inner else inner.strip()
+        return plain
+
+    def check(self, text: str, *, turns: Turns, closing: bool) -> tuple[Breach, ...]:
+        """Return the names of the breaches in a message that would follow these turns."""
+        limits = self._rules.limits
+        plain = _QUOTED.sub(" … ", text)
+        asked = [sentence for sentence in sentences(plain) if _ASKS.search(sentence)]
+        real = [sentence for sentence in asked if not self._tagged(sentence)]
+        terms = self._unfit(text, turns[-1].answer.text if turns else "")
+        long = len(text.split()) > limits.words or len(sentences(text)) > limits.sentences
+        several = len(real) > 1 or any(self._clauses(one) > limits.clauses for one in real)
+        holds: dict[Breach, bool] = {
+            "clinical_term": "clinical_term" in terms,
+            "direct_question": "direct_question" in terms,
+            "several_questions": several and not closing,
+            "format": self._formatted(text),
+            "list": self._lists(text, asked),
+            "too_long": long,
+            "question_in_closing": closing and bool(asked),
+            "repeated_question": not closing and self._repeats(real or sentences(plain), turns),
+        }
+        return tuple(name for name, held in holds.items() if held)
+
+    def objection(self, text: str, breaches: tuple[Breach, ...]) -> str:
+        """Return what is said to a model whose draft may not be sent."""
+        reasons = "\n".join(f"- {self._rules.reasons[breach]}" for breach in breaches)
+        return fill(self._again, {"draft": text.strip(), "reasons": reasons})
+
+    def safe_line(self, turns: Turns, *, closing: bool) -> str:
+        """Return a line that suits any conversation, and that this one has not had yet."""
+        if closing:
+            return self._rules.closing
+        if not turns:
+            return self._rules.opening
+        said = Counter(turn.question.text for turn in turns)
+        fit = [
+            line
+            for line in self._rules.questions
+            if not said[line] and not self.check(line, turns=turns, closing=False)
+        ]
+        return fit[0] if fit else min(self._rules.questions, key=said.__getitem__)
+
+    def _unfit(self, text: str, reply: str) -> set[int | str]:
+        """Return the lists with a word in the message, unless it gives back the person's own."""
+        own, found = self._words(reply), set()
+        for sentence in sentences(text):
+            for cue, _ in self._terms.find(self._words(sentence)):
+                if _ASKS.search(sentence) or not cue.pattern.search(own):
+                    found.add(cue.value)
+        return found
+
+    def _words(self, text: str) -> str:
+        """Return a text's words, each with a blank behind, without the innocent phrases."""
+        plain = _spaced(text)
+        for cue, _ in self._innocent.find(plain):
+            plain = cue.pattern.sub("… ", plain)
+        return plain
+
+    def _tagged(self, sentence: str) -> bool:
+        """Say whether only a tag at the end makes a question of a statement."""
+        tail = _spaced(sentence.rpartition(",")[2])
+        return any(match.group() == tail for _, match in self._tags.find(tail))
+
+    def _clauses(self, sentence: str) -> int:
+        return sum(map(self._starts_question, _PART.split(sentence)))
+
+    def _formatted(self, text: str) -> bool:
+        if _MARKS.search(text) or self._label.search(text):
+            return True
+        return any(True for _ in self._aside.find(_spaced(text)))
+
+    def _lists(self, text: str, asked: list[str]) -> bool:
+        if len(_ITEMS.findall(text)) > 1 or _INLINE_ITEMS.search(text):
+            return True
+        return any(self._series(one) > self._rules.limits.series for one in asked)
+
+    def _repeats(self, said: list[str], turns: Turns) -> bool:
+        earlier = [one for turn in turns for one in _questions(turn.question.text)]
+        return any(self._same(one, other) for one in said for other in earlier)
+
+    def _same(self, one: str, other: str) -> bool:
+        """Compare what two questions are about, and unless that says much, how they are put."""
+        limits = self._rules.limits
+        a, b = _topics(one), _topics(other)
+        if len(a & b) < limits.same * len(a | b):
+            return False
+        wording = SequenceMatcher(None, words(one), words(other), autojunk=False).ratio()
+        return min(len(a), len(b)) >= limits.same_words or wording >= limits.same
+
+    def _series(self, sentence: str) -> int:
+        """Return how many short things a question names in a row."""
+        longest = run = 0
+        for part in filter(str.strip, _PART.split(sentence)):
+            short = len(part.split()) <= _SHORT and not self._starts_question(part)
+            run = run + 1 if short else 0
+            longest = max(longest, run)
+        return longest
+
+    def _starts_question(self, part: str) -> bool:
+        return any(not match.start() for _, match in self._starts.find(_spaced(part)))
+
+
+def _questions(text: str) -> list[str]:
+    """Return the questions in a message, or its sentences where it has none."""
+    parted = sentences(_QUOTED.sub(" … ", text))
+    return [one for one in parted if _ASKS.search(one)] or parted
+
+
+def _topics(question: str) -> set[str]:
+    return {word.removesuffix("s") for word in content_words(question)}
+
+
+def _spaced(text: str) -> str:
+    return "".join(f"{word} " for word in words(text))
+
+
+def _labelled(labels: tuple[str, ...], *, start: str) -> re.Pattern[str]:
+    names = "|".join(map(re.escape, labels))
+    return re.compile(rf"{start}(?:{names})(?: \d+)?\W{{0,3}}:", re.IGNORECASE | re.MULTILINE)
