@@ -160,7 +160,8 @@ _LOW = re.compile(
     r"moments? (?:where|when|of)|manageable|minor|occasional|small|tiny)\b"
 )
 _HIGH = re.compile(
-    r"\b(?:really|very|extremely|deeply|incredibly|terribly|awfully|badly|seriously|heavily|"
+    r"(?<!not )(?<!n't )\b(?:really|very|extremely|deeply|incredibly|terribly|awfully|"
+    r"badly|seriously|heavily|"
     r"intensely|severely|so much)\b"
 )
 _UTTER = re.compile(

@@ -23,6 +23,7 @@ _GOES_ON = re.compile(
     r"(?:it|it's|that|that's|this|and it|happens|most|almost|nearly|every|everyday|everynight|all|"
     r"pretty much|not every|always|constantly|usually|sometimes|a few times|on and off|for)\b"
 )
+_OF_ME = re.compile(r"\b(?:me|myself) ")
 _PAST = re.compile(r"\bused to (?:[^ ]+ ){0,4}$")
 
 
@@ -205,7 +206,9 @@ class Reader:
             if cue.value == 0 and sense > 0 and text.strained(before):
                 sense = -1
             level = _sense(int(cue.value), sense, own=cue.own_negation)
-            if level is None or _PAST.search(before) or text.about_other(before, otherwise=other):
+            if level is None or _PAST.search(before):
+                continue
+            if text.about_other(before, otherwise=other) and not _OF_ME.search(match.group()):
                 continue
             key = cue.item, level > 0
             length, held = best.get(key, (0, 0))
