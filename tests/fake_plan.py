@@ -12,7 +12,7 @@ FaultKind = Literal[
     "insufficient_quota",  # 429 that no waiting heals
     "server_error",  # 500
     "unavailable",  # 503
-    "unauthorized",  # 401 that quotes the key
+    "unauthorized",  # 401
     "bad_request",  # 400 of no special kind
     "invalid_prompt",  # 400, the provider's policy
     "context_length",  # 400, the prompt does not fit

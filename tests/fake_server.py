@@ -1,37 +1,28 @@
 """A chat-completions server on the loopback: several models, real limits, faults by plan, a log.
 
 In a test of its own loop:      async with FakeServer(Plan(...)) as server: server.url
-In a process that outlives us:  with fake_process(Plan(...)) as server: server.url, server.log()
+From `fake_process.py`:         with fake_process(Plan(...)) as server: server.url, server.log()
 From a shell:                   python tests/fake_server.py port=8000 key=abc latency=[0,0.1]
 Nothing here is shared with the product; `X-Tacit-Call` is the header that its client sends.
 """
 
 import asyncio
 import json
-import subprocess
 import sys
 import time
-import urllib.request
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from aiohttp import web
-from fake_plan import Fault, Plan, Served, digest
+from fake_plan import Fault, Plan, digest
 from fake_refusals import Limits, Refused, checked, refusal
-from fake_voices import answer, speak
+from fake_replies import PrefixCache, completed, tokens_of
 
 LABEL = "X-Tacit-Call"
-BYTES_PER_TOKEN = 4
 LONG = 3600.0
-EFFORTS = {"none": 0, "minimal": 16, "low": 128, "medium": 512, "high": 2048}
-"""Reasoning tokens of each effort, about."""
-PROSE = "Here is what I make of it: all in all the person seems to cope."
-REVERSAL = "That must be hard for you. How long have you felt like this?"
-LEAK = "<|start_header_id|>assistant<|end_header_id|>\n\n{text}<|eot_id|>"
 Body = Mapping[str, Any]
 
 
@@ -82,7 +73,7 @@ class FakeServer:
         self._limits = {model.name: Limits(model) for model in self.plan.models}
         self._labels: Counter[str] = Counter()
         self._hits: Counter[int] = Counter()
-        self._cached: defaultdict[str, set[int]] = defaultdict(set)
+        self._cache = PrefixCache()
         self._began = time.monotonic()
 
     async def __aenter__(self) -> Self:
@@ -211,7 +202,17 @@ class FakeServer:
         await asyncio.sleep(low + (high - low) * digest(self.plan.seed, raw) / 2**32)
         if fault and (early := await self._broken(fault, request, entry)):
             return early
-        found = self._completion(model, body, entry, fault, prompt=prompt, budget=budget)
+        found, usage = completed(
+            model,
+            body,
+            fault,
+            number=entry.number,
+            budget=budget,
+            cache=self._cache,
+            numbered=self.plan.numbered,
+        )
+        entry.prompt_tokens, entry.cached_tokens = usage.prompt, usage.cached
+        entry.completion_tokens, entry.reasoning_tokens = usage.completion, usage.reasoning
         text = json.dumps(found)
         if fault and fault.kind == "cut_body":
             await self._cut(request, text)
@@ -247,74 +248,6 @@ class FakeServer:
             request.transport.close()
         raise asyncio.CancelledError
 
-    def _completion(
-        self,
-        model: Served,
-        body: Body,
-        entry: Entry,
-        fault: Fault | None,
-        *,
-        prompt: int,
-        budget: int,
-    ) -> Body:
-        messages, form = body["messages"], body.get("response_format") or {}
-        seed = body.get("seed")
-        if form.get("type") == "json_schema":
-            text = answer(model.name, messages, seed, form["json_schema"]["schema"])
-        else:
-            text = speak(model.profile, model.name, messages, seed)
-            text += f" (#{entry.number})" if self.plan.numbered else ""
-        effort = body.get("reasoning_effort") or ("medium" if model.profile == "openai" else "none")
-        thought = EFFORTS.get(str(effort), 0)
-        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-        finish = "stop"
-        if fault:
-            finish, thought = distorted(message, fault, thought=thought, budget=budget)
-        content = message["content"] or ""
-        room = max(0, budget - thought) * BYTES_PER_TOKEN
-        if len(content.encode()) > room:
-            message["content"] = content.encode()[:room].decode(errors="ignore")
-            finish = "length"
-        written = -(-len((message["content"] or "").encode()) // BYTES_PER_TOKEN)
-        entry.completion_tokens = min(budget, written + thought)
-        entry.reasoning_tokens = min(budget, thought) if model.profile == "openai" else None
-        entry.prompt_tokens = prompt
-        cached, new = self._cache(model, messages)
-        entry.cached_tokens = cached
-        details = {"cached_tokens": cached} | (
-            {"cache_write_tokens": new} if model.writes_cost else {}
-        )
-        usage = {
-            "prompt_tokens": prompt,
-            "completion_tokens": entry.completion_tokens,
-            "total_tokens": prompt + entry.completion_tokens,
-            "prompt_tokens_details": details,
-        }
-        if entry.reasoning_tokens is not None:
-            usage["completion_tokens_details"] = {"reasoning_tokens": entry.reasoning_tokens}
-        return {
-            "id": f"chatcmpl-{entry.number:06}",
-            "object": "chat.completion",
-            "created": 1_700_000_000 + entry.number,
-            "model": model.name,
-            "system_fingerprint": f"request-{entry.number}",
-            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-            "usage": usage,
-        }
-
-    def _cache(self, model: Served, messages: list[Body]) -> tuple[int, int]:
-        """Return tokens found in the cache and tokens new to it, and put the prompt into it."""
-        block, least = (128, 1024) if model.profile == "openai" else (16, 0)
-        text, size = rendered(messages).encode(), block * BYTES_PER_TOKEN
-        chain, known, found, run = 0, self._cached[model.name], 0, True
-        for start in range(0, len(text) - size + 1, size):
-            chain = digest(chain, text[start : start + size])
-            run = run and chain in known
-            found += run
-            known.add(chain)
-        cached = found * block if found * block >= least else 0
-        return cached, len(text) // size * block - cached
-
     def _fault(self, entry: Entry) -> Fault | None:
         for place, fault in enumerate(self.faults):
             wanted = fault.model_dump(
@@ -341,92 +274,6 @@ class FakeServer:
 
     def _time(self) -> float:
         return round(time.monotonic() - self._began, 4)
-
-
-def distorted(
-    message: dict[str, Any], fault: Fault, *, thought: int, budget: int
-) -> tuple[str, int]:
-    """Spoil a message in place; return how it ends and the tokens that went into reasoning."""
-    text = str(message["content"])
-    half, nothing = text[: len(text) // 2], fault.text or "I cannot help with that."
-    spoilt: dict[str, dict[str, Any]] = {
-        "empty": {"content": ""},
-        "reasoned_away": {"content": ""},
-        "content_filter": {"content": ""},
-        "in_reasoning": {"content": None, "reasoning_content": text},
-        "refusal": {"content": None, "refusal": nothing},
-        "whitespace_loop": {"content": half.rstrip() + " \n" * 400},
-        "cut_off": {"content": half},
-        "prose": {"content": PROSE},
-        "header_leak": {"content": LEAK.format(text=text)},
-        "both_sides": {"content": f"{text}\nInterviewer: And how is work?\nPersona: Work is fine."},
-        "role_reversal": {"content": REVERSAL},
-        "text": {"content": fault.text},
-    }
-    message |= spoilt.get(fault.kind, {})
-    if fault.kind == "content_filter":
-        return "content_filter", thought
-    ends = "length" if fault.kind in {"reasoned_away", "whitespace_loop", "cut_off"} else "stop"
-    return ends, budget if fault.kind == "reasoned_away" else thought
-
-
-def rendered(messages: list[Body]) -> str:
-    """Return the prompt as one text, as a template would write it."""
-    return "".join(f"<{m['role']}>\n{m['content']}</>\n" for m in messages)
-
-
-def tokens_of(messages: list[Body]) -> int:
-    return -(-len(rendered(messages).encode()) // BYTES_PER_TOKEN)
-
-
-class ServerProcess:
-    """A server in a process of its own, seen from outside."""
-
-    def __init__(self, url: str, process: "subprocess.Popen[str]") -> None:
-        self.url, self.process = url, process
-        self._root = url.removesuffix("/v1")
-
-    def log(self) -> list[dict[str, Any]]:
-        """Return all entries; `answered` marks those that a ledger must hold."""
-        requests: list[dict[str, Any]] = self.state()["requests"]
-        return requests
-
-    def state(self) -> dict[str, Any]:
-        """Return `requests`, `now` and `peak`."""
-        with urllib.request.urlopen(f"{self._root}/log", timeout=10) as response:
-            found: dict[str, Any] = json.load(response)
-        return found
-
-    def body(self, number: int) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self._root}/log/{number}", timeout=10) as response:
-            found: dict[str, Any] = json.load(response)
-        return found
-
-    def set_faults(self, *faults: Fault) -> None:
-        """Put these faults in the place of the plan's."""
-        data = json.dumps([fault.model_dump() for fault in faults]).encode()
-        with urllib.request.urlopen(f"{self._root}/faults", data=data, timeout=10):
-            pass
-
-
-@contextmanager
-def fake_process(plan: Plan | None = None, *, port: int = 0) -> Iterator[ServerProcess]:
-    """Start a server that does not end with the driver; stop it at the end of the block."""
-    told = (plan or Plan()).model_dump_json(exclude_defaults=True)
-    process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).resolve()), f"port={port}", f"plan={told}"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        url = process.stdout.readline().strip()
-        assert url, "the fake server did not start"
-        yield ServerProcess(url, process)
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
-        process.stdout.close()
 
 
 def told(arguments: list[str]) -> tuple[int, Plan]:

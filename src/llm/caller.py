@@ -154,7 +154,7 @@ class Caller:
         bound = tokens + max(0, size_of(request.messages) - size) // BYTES_PER_TOKEN
         if bound + budget <= window:
             return
-        exact = await self._tries()(self._model.tokens_of, self._name, request.messages)
+        exact: int | None = await self._tries()(self._model.tokens_of, self._name, request.messages)
         if (needed := (bound if exact is None else exact) + budget) > window:
             raise ModelFailed(
                 f"{self._name}: {needed} tokens with the answer, the window holds {window}",
