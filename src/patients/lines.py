@@ -1,5 +1,6 @@
 """What offline persons say of each item, and what else they say: the record of their lines."""
 
+import re
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ Wordings = Annotated[tuple[Line, ...], Field(min_length=3)]
 INCREASING = frozenset({16, 18})
 """Sleep and appetite, of which there may also be too much."""
 _REMEMBERED = 4096
+_SENTENCE_START = re.compile(r"(?:^|(?<=[.?!] ))\S+")
 
 
 class ItemLines(Record):
@@ -148,11 +150,20 @@ class Lines(Record):
         """The items and levels of the lines that an answer holds, in order of mention."""
         return lru_cache(_REMEMBERED)(self._said)
 
+    @cached_property
+    def _by_first_word(self) -> dict[str, list[tuple[int, int, str]]]:
+        found: dict[str, list[tuple[int, int, str]]] = {}
+        for item, level, line in self.spoken:
+            found.setdefault(line.split()[0], []).append((item, level, line))
+        return found
+
     def _said(self, text: str) -> tuple[tuple[int, int], ...]:
-        found = [
-            (text.index(line), item, level) for item, level, line in self.spoken if line in text
-        ]
-        return tuple((item, level) for _, item, level in sorted(found))
+        return tuple(
+            (item, level)
+            for start in _SENTENCE_START.finditer(text)
+            for item, level, line in self._by_first_word.get(start.group(), ())
+            if text.startswith(line, start.start())
+        )
 
 
 def load_lines(path: str | Path) -> Lines:

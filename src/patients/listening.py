@@ -49,6 +49,8 @@ class PhraseBook(Generic[Label]):
         known = list(self._whole.get(word, ()))
         for end in range(_SHORTEST_STEM, len(word) + 1):
             known += self._stems.get(word[:end], ())
+        if not known:
+            return []
         return [
             (len(phrase), label)
             for phrase, label in known
@@ -127,16 +129,19 @@ class Ear:
         self.hear = lru_cache(_REMEMBERED)(self._hear)
 
     def _hear(self, text: str) -> Heard:
-        asking: list[str] = []
-        around: list[str] = []
+        asking: list[tuple[str, ...]] = []
+        around: list[tuple[str, ...]] = []
+        cues: set[str] = set()
+        other_cues: set[str] = set()
         for sentence in _SENTENCE.findall(text):
             words = words_of(sentence)
-            asks = "?" in sentence or "asks" in self._cues.anywhere(words)
-            (asking if asks else around).extend(words)
+            found = self._cues.anywhere(words)
+            asks = "?" in sentence or "asks" in found
+            (asking if asks else around).append(words)
+            (cues if asks else other_cues).update(found)
         if not asking:
-            asking, around = around, []
-        cues = self._cues.anywhere(asking)
-        everywhere = cues | self._cues.anywhere(around)
+            asking, around, cues = around, [], other_cues
+        everywhere = cues | other_cues
         items = self._items(asking)
         return Heard(
             items=items,
@@ -149,7 +154,6 @@ class Ear:
             more="more" in cues,
         )
 
-    def _items(self, words: Sequence[str]) -> tuple[int, ...]:
-        return tuple(
-            dict.fromkeys(item for item in self._topics.in_order(words) if item != _NO_ITEM)
-        )
+    def _items(self, sentences: Sequence[Sequence[str]]) -> tuple[int, ...]:
+        found = (item for words in sentences for item in self._topics.in_order(words))
+        return tuple(dict.fromkeys(item for item in found if item != _NO_ITEM))
