@@ -8,6 +8,7 @@ from interview to interview.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from html import unescape
 from typing import Any
 
 from fake_plan import digest
@@ -136,9 +137,8 @@ ASKED = (
     "How do you feel about the way things are going?",
 )
 FAREWELL = "Thank you so much for sharing all this with me. I wish you a gentle week. Goodbye."
-CLOSING = re.compile(
-    r"time to end|say goodbye|no (?:new|more|further) question|wrap up", re.IGNORECASE
-)
+CLOSING = re.compile(r"^#+ *time to end", re.IGNORECASE | re.MULTILINE)
+"""The heading under which an interviewer is told to end, in its prompt or in the last message."""
 SAID = re.compile(r"<patient>(.*?)</patient>", re.DOTALL)
 
 
@@ -147,7 +147,8 @@ def speak(profile: str, model: str, messages: Messages, seed: object) -> str:
     last = str(messages[-1]["content"])
     if profile == "persona":
         return persona(model, last, digest(model, json.dumps(list(messages)), seed))
-    if CLOSING.search(last):
+    prompts = [str(m["content"]) for m in messages if m["role"] == "system"]
+    if any(CLOSING.search(text) for text in (*prompts, last)):
         return FAREWELL
     told = json.dumps(list(messages))
     key = digest(model, told, seed)
@@ -170,14 +171,19 @@ def persona(model: str, question: str, key: int) -> str:
     return f"{opening}{line}{ENDINGS[key // 13 % len(ENDINGS)]}"
 
 
+def grade_of(reply: str) -> int:
+    """Return the grade of the line in a persona's reply; 1 where there is none."""
+    said = reply.lower()
+    return next((g for four in LINES.values() for g, x in enumerate(four) if x.lower() in said), 1)
+
+
 class Answering:
     """Fills a schema from a conversation."""
 
     def __init__(self, model: str, messages: Messages, seed: object) -> None:
         self._model, self._messages, self._seed = model, messages, seed
-        last = str(messages[-1]["content"]) if messages else ""
         users = [str(m["content"]) for m in messages if m["role"] == "user"]
-        self._said = SAID.findall(last) or users[1:] or users
+        self._said = [unescape(text) for text in SAID.findall("\n".join(users))] or users[1:]
         self._pace = digest("pace", self._said[0]) % 3 if self._said else 0
 
     def fill(self, schema: Schema, path: tuple[str, ...] = (), root: Schema | None = None) -> Any:
@@ -210,7 +216,7 @@ class Answering:
             at = choices.index(score) if score in choices else self._any(path) % len(choices)
             return choices[at]
         if kind == "boolean":
-            return len(self._said) >= 8
+            return self._done
         if kind in {"integer", "number"}:
             whole = kind == "integer"
             low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
@@ -224,8 +230,15 @@ class Answering:
             return None
         return self._words(schema, path)
 
+    @property
+    def _done(self) -> bool:
+        """Whether an interviewer that ends by itself has heard enough."""
+        return len(self._said) >= 9 + 3 * self._pace
+
     def _words(self, schema: Schema, path: tuple[str, ...]) -> str:
-        if path and path[-1] == "message":
+        if path and path[-1] == "message" and self._done:
+            text = FAREWELL
+        elif path and path[-1] == "message":
             text = speak("gemma", self._model, self._messages, self._seed)
         elif self._said and self._rating("/".join(path[:-1]))[1] > 0:
             text = self._said[self._any(path) % len(self._said)][:80]
@@ -250,14 +263,16 @@ class Answering:
         first = 1 + base % 6
         if told < first:
             return 0, 0.0
-        heavy = sum("most" in s or "any more" in s or "not" in s for s in self._said[:first])
-        score = min(3, (base // 7 + 2 * heavy) % 4)
+        grades = [grade_of(said) for said in self._said[:first]]
+        score = int(sum(grades) / len(grades) + 0.8 * (base // 7 % 3 - 1) + 0.5)
+        score = min(3, max(0, score))
         confidence = min(0.95, round(0.5 + 0.07 * (told - first), 2))
         if self._pace == 1 and base % 5 == 0:
             confidence = 0.5
         if self._pace == 2:
             confidence = min(confidence, 0.58)
-            score = (score + (base % 3 + told) // 3) % 4
+            moves = told % 2 if base % 3 == 0 else 0
+            score += moves if score < 3 else -moves
         return score, confidence
 
 
