@@ -1,0 +1,168 @@
+"""The patient behind an adapter: a served model that plays one persona, and what it lets slip.
+
+A reply is cleaned of what belongs to the chat template and cut where the model speaks for the
+other side. Nothing is hidden: the raw text stays beside the cleaned, and flags say what was seen.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import date
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from src.clinical.text import about_other, sentences
+from src.errors import ModelFailed, PatientFailed
+from src.interview.roles import Turns
+from src.interview.views import patient_view
+from src.llm.caller import Asking, Request
+from src.records import Answer, Question
+from src.settings import PERSONAS, LoraSettings
+
+Patterns = Annotated[tuple[re.Pattern[str], ...], Field(min_length=1)]
+_QUOTES = str.maketrans("\u2018\u2019\u201c\u201d\u00a0", "''\"\" ")
+SHOWN = 80
+"""Characters of an unusable reply that an error repeats."""
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Leaks(_Form):
+    opening: Patterns
+    ending: Patterns
+    other_side: Patterns
+
+
+class Reversal(_Form):
+    asks: Patterns
+    supports: Patterns
+
+
+class Sensitive(_Form):
+    own: Patterns
+    anyone: Patterns
+    idioms: Patterns
+    denied: Patterns
+
+
+class Signs(_Form):
+    """What to look for in a persona's reply, `prompts/patient_signs.yaml`."""
+
+    leaks: Leaks
+    ai_disclaimer: Patterns
+    role_reversal: Reversal
+    sensitive: Sensitive
+
+
+class Adapter(_Form):
+    """Where one persona's adapter comes from."""
+
+    adapter: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None
+    released: date | None
+
+
+class Adapters(_Form):
+    """The adapters by official persona number, `conf/personas/erisk2026.yaml`."""
+
+    base: str
+    personas: dict[Annotated[int, Field(ge=1, le=PERSONAS)], Adapter]
+
+
+class LoraPatient:
+    """Asks a persona's model to answer, and says what became of the answer."""
+
+    def __init__(
+        self, asking: Asking, *, settings: LoraSettings, system: str | None, signs: Signs
+    ) -> None:
+        """Take the text of the user's own system prompt; None, as a rule, sends none at all."""
+        self._asking, self._settings = asking, settings
+        self._system, self._signs = system, signs
+
+    async def reply(self, turns: Turns, question: Question) -> Answer:
+        """Answer a question; raise `PatientFailed` where there is nothing to work with."""
+        request = Request(
+            messages=patient_view(turns, question.text, system=self._system),
+            settings=self._settings.call,
+            turn=len(turns) + 1,
+            stop=self._settings.stop,
+            stop_token_ids=self._settings.stop_token_ids,
+        )
+        try:
+            reply = await self._asking.ask(request)
+        except ModelFailed as error:
+            raise PatientFailed(str(error), kind=error.kind, transport=error.transport) from error
+        text, flags = cleaned(reply.text, self._signs.leaks)
+        if not text:
+            rest = " ".join(reply.text.split())[:SHOWN]
+            raise PatientFailed(f"nothing is left of the reply {rest!r}", kind="empty")
+        if reply.truncated:
+            flags.append("truncated")
+        return Answer(
+            text=text,
+            raw=reply.text if text != reply.text else None,
+            flags=(*flags, *flags_of(text, self._signs)),
+            calls=reply.calls,
+        )
+
+
+def cleaned(raw: str, leaks: Leaks) -> tuple[str, list[str]]:
+    """Return the persona's own message, and `role_leak` and `both_sides` where they apply."""
+    text = raw.strip()
+    while end := max((m.end() for p in leaks.opening if (m := p.match(text))), default=0):
+        text = text[end:].lstrip()
+    ending, other = _first(leaks.ending, text), _first(leaks.other_side, text)
+    flags = ["role_leak"] if len(text) < len(raw.strip()) or ending is not None else []
+    flags += ["both_sides"] if other is not None else []
+    ends = [place for place in (ending, other) if place is not None]
+    return text[: min(ends, default=len(text))].strip(), flags
+
+
+def flags_of(text: str, signs: Signs) -> list[str]:
+    """Return what a cleaned reply shows beyond an answer."""
+    plain = _plain(text)
+    seen = {
+        "empty": not any(character.isalnum() for character in text),
+        "ai_disclaimer": _any(signs.ai_disclaimer, plain),
+        "role_reversal": reverses(text, signs.role_reversal),
+        "sensitive": any(harms(sentence, signs.sensitive) for sentence in sentences(text)),
+    }
+    return [flag for flag, found in seen.items() if found]
+
+
+def reverses(text: str, signs: Reversal) -> bool:
+    """Say whether the persona asks after the interviewer and comforts, as a helper would."""
+    asked = (_plain(sentence) for sentence in sentences(text))
+    questions = [sentence for sentence in asked if "?" in sentence]
+    return any(_any(signs.asks, question) for question in questions) and _any(
+        signs.supports, _plain(text)
+    )
+
+
+def harms(sentence: str, signs: Sensitive) -> bool:
+    """Say whether the speaker tells of harm to themselves: no denial, no idiom, nobody else."""
+    plain = _plain(sentence)
+    for idiom in signs.idioms:
+        plain = idiom.sub(" ", plain)
+    for patterns, named in ((signs.own, True), (signs.anyone, False)):
+        for found in (match for pattern in patterns for match in pattern.finditer(plain)):
+            before = plain[: found.start()]
+            if not _any(signs.denied, before) and (named or not about_other(before)):
+                return True
+    return False
+
+
+def _plain(text: str) -> str:
+    """Return a text as the signs are written: lower case, straight quotes, single blanks."""
+    return " ".join(text.translate(_QUOTES).lower().split())
+
+
+def _any(patterns: Iterable[re.Pattern[str]], text: str) -> bool:
+    return any(pattern.search(text) for pattern in patterns)
+
+
+def _first(patterns: Iterable[re.Pattern[str]], text: str) -> int | None:
+    """Return where the earliest match begins."""
+    return min((m.start() for p in patterns if (m := p.search(text))), default=None)
