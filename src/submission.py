@@ -20,9 +20,8 @@ from src.settings import PERSONAS, ConsensusSettings, MedianSettings, SubmitSett
 from src.store import RESULTS, Manifest, SubjectFolder, subject_folders
 from src.summary import SubjectResult
 
-ANALYST = TypeAdapter[ConsensusSettings | MedianSettings](
-    Annotated[ConsensusSettings | MedianSettings, Field(discriminator="kind")]
-)
+AnyAnalyst = ConsensusSettings | MedianSettings
+ANALYST = TypeAdapter[AnyAnalyst](Annotated[AnyAnalyst, Field(discriminator="kind")])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class Batch:
     place: str
     persona: int
     manifest: Manifest
-    analyst: ConsensusSettings | MedianSettings
+    analyst: AnyAnalyst
     planned: int
     interviews: Mapping[int, Interview]
     """The valid ones by sample."""
@@ -177,17 +176,18 @@ def _shared(manifest: Manifest) -> dict[str, str]:
 
 def _batch(folder: SubjectFolder, manifest: Manifest, name: str) -> Batch:
     """Return a subject's valid interviews; the stored result must be of them."""
-    again = f"python -m src.run from={shown(folder.path)} run={manifest.run} only=analysis makes it"
     place = f"{name}: {manifest.subject}"
-    answer = _answer(folder.path / RESULTS, manifest)
-    if answer is None:
+    again = f"python -m src.run from={shown(folder.path)} run={manifest.run} only=analysis makes it"
+    found = _answer(folder.path / RESULTS, manifest)
+    if found is None:
         raise InputError(f"{place} has no result; {again}")
+    analyst, answer = found
     states = sorted(folder.load().items())
     batch = Batch(
         place=place,
         persona=build.persona_number(manifest.subject),
         manifest=manifest,
-        analyst=ANALYST.validate_json(json.dumps(answer.analyst)),
+        analyst=analyst,
         planned=answer.n_planned,
         interviews={
             n: state.ended
@@ -197,17 +197,19 @@ def _batch(folder: SubjectFolder, manifest: Manifest, name: str) -> Batch:
     )
     now, then = batch.analysed(), answer.result
     if (now.total, now.totals) != (then.total, then.totals):
-        raise InputError(f"{place}: the result is not of the interviews there; {again} anew")
+        raise InputError(f"{place}: its result is not of the interviews there; {again} anew")
     return batch
 
 
-def _answer(results: Path, manifest: Manifest) -> SubjectResult | None:
+def _answer(results: Path, manifest: Manifest) -> tuple[AnyAnalyst, SubjectResult] | None:
     """Return the result of the run's own analyst, or else the only one, or None."""
     answers = []
     for path in sorted(results.glob("*.json")):
         try:
-            answers.append(SubjectResult.model_validate_json(path.read_bytes()))
+            answer = SubjectResult.model_validate_json(path.read_bytes())
+            answers.append((ANALYST.validate_json(json.dumps(answer.analyst)), answer))
         except (OSError, ValidationError) as error:
             raise InputError(f"{path}: is damaged, or of another version") from error
-    own = [one for one in answers if one.analyst == manifest.config.get("analyst")]
-    return next(iter(own or answers), None) if len(own or answers) == 1 else None
+    own = [pair for pair in answers if pair[1].analyst == manifest.config.get("analyst")]
+    candidates = own or answers
+    return candidates[0] if len(candidates) == 1 else None

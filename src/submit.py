@@ -91,10 +91,10 @@ def _table(
     chosen: Sequence[Chosen], adapters: Mapping[int, str], settings: SubmitSettings
 ) -> Table:
     """Return a line for each run and persona, so that nobody is off by one."""
-    table = Table(box=None, header_style="bold")
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
     for heading in ("run", "persona", "adapter", "hash", "sample"):
         table.add_column(heading)
-    for heading in ("total", "band", "k", "chars/message", "consensus"):
+    for heading in ("total", "band", "k", "chars/\nmessage", "consensus"):
         table.add_column(heading, justify="right")
     for one in sorted(chosen, key=lambda one: (one.entry.run, one.entry.persona)):
         entry, persona = one.entry, one.entry.persona

@@ -242,7 +242,7 @@ class Check:
             for persona in file.personas:
                 there = first.get(persona)
                 if there is not None:
-                    where = "there" if there == file.path else f"in {there} too"
+                    where = "there twice" if there == file.path else f"in {there} too"
                     self._add(file.path, "doubled persona", f"stands {where}", persona=persona)
                 first.setdefault(persona, file.path)
 
