@@ -9,18 +9,34 @@ from pathlib import Path
 
 from src import config
 from src.errors import InputError
+from src.llm.servers import Asked, Servers
 from src.prompts import ROOT, located, read_text, sha256
 from src.settings import RunSettings
-from src.store import INPUTS, InputCopy, Manifest, digest_of, subject_folders
+from src.store import INPUTS, InputCopy, Manifest, SubjectFolder, digest_of, subject_folders
 
-PLAYERS = ("interviewer", "patient", "scorer", "orchestrator", "tree", "scorer_when", "seed")
+PLAYERS = (
+    "interviewer",
+    "guard",
+    "patient",
+    "scorer",
+    "lexicon",
+    "orchestrator",
+    "tree",
+    "scorer_when",
+    "seed",
+)
 """What decides how an interview goes. Samples, subjects, limits and the analyst do not."""
+NOT_IDENTITY = (".models", ".call.timeout")
+"""Ends of keys that do not decide it: which models may play (the one that does is named by its
+role), and how long a call may take."""
 ONE_OFF: dict[str, object] = {"only": None, "redo": [], "reason": None, "retry_failed": False}
 """What a command asked for once, and a repetition does not ask again."""
 
 
-def manifest_of(settings: RunSettings, *, run: str) -> tuple[Manifest, dict[str, str]]:
-    """Return the manifest for a subject yet unnamed, and the texts to copy beside it, by name."""
+def manifests_of(
+    settings: RunSettings, servers: Servers, subjects: Sequence[str], root: Path
+) -> tuple[dict[str, Manifest], dict[str, str]]:
+    """Return each subject's manifest, and the texts to copy beside it by file name."""
     files, texts = {}, {}
     for key, file in config.files(settings).items():
         name = f"{key}{Path(file.path).suffix}"
@@ -30,22 +46,43 @@ def manifest_of(settings: RunSettings, *, run: str) -> tuple[Manifest, dict[str,
     identity = {
         key: files[key].sha256 if key in files else str(value)
         for key, value in _flat({player: plain[player] for player in PLAYERS})
+        if not key.endswith(NOT_IDENTITY)
     }
     commit, dirty = _checkout()
-    manifest = Manifest(
-        run=run,
-        subject="",
-        digest=digest_of(identity),
-        identity=identity,
-        config=plain,
-        files=files,
-        version=version("tacit"),
-        commit=commit,
-        dirty=dirty,
-        python=platform.python_version(),
-        created=datetime.now(UTC),
-    )
-    return manifest, texts
+    common = {
+        "run": settings.run or settings.name,
+        "config": plain,
+        "files": files,
+        "version": version("tacit"),
+        "commit": commit,
+        "dirty": dirty,
+        "python": platform.python_version(),
+        "hosts": servers.hosts,
+        "created": datetime.now(UTC),
+    }
+    found = {}
+    for subject in subjects:
+        held = SubjectFolder(root / subject).manifest() if settings.only else None
+        chosen = held.models if held else servers.chosen
+        served = held.served if held else servers.served(subject)
+        own = identity | {f"{role}.model": name for role, name in served.items()}
+        own |= {f"{role}.effort": str(settings.models[key].effort) for role, key in chosen.items()}
+        found[subject] = Manifest(
+            subject=subject,
+            digest=digest_of(own),
+            identity=own,
+            models=chosen,
+            served=served,
+            **common,
+        )
+    return found, texts
+
+
+def remembered_models(root: Path, asked: Asked) -> dict[str, str]:
+    """Return what the run folder chose for each role, where it may still play that role."""
+    held = next((m for folder in subject_folders(root) if (m := folder.manifest())), None)
+    chosen = held.models if held else {}
+    return {role: chosen[role] for role, names in asked.items() if chosen.get(role) in names}
 
 
 def settings_to_repeat(folder: str, overrides: Sequence[str]) -> tuple[RunSettings, list[str]]:
@@ -75,7 +112,8 @@ def settings_to_repeat(folder: str, overrides: Sequence[str]) -> tuple[RunSettin
             _set(plain, key, str(place / INPUTS / copy.copy_name))
             differences.append(f"{copy.path} is not as it was: the run's own copy is used")
     settings = config.validated(config.changed(plain, overrides), RunSettings)
-    here, _ = manifest_of(settings, run=settings.run or settings.name)
+    nobody = Servers(services={})
+    here = manifests_of(settings, nobody, [held.subject], place.parent)[0][held.subject]
     for field in ("version", "commit", "python"):
         was, is_now = getattr(held, field), getattr(here, field)
         if was != is_now:
@@ -83,8 +121,11 @@ def settings_to_repeat(folder: str, overrides: Sequence[str]) -> tuple[RunSettin
     if held.dirty or here.dirty:
         differences.append("the checkout holds, or held, changes that no commit has")
     for key, value in held.identity.items():
-        if (changed := here.identity.get(key)) != value:
+        if key in here.identity and (changed := here.identity[key]) != value:
             differences.append(f"{key} was {value}, is {changed}")
+    if held.served:
+        names = ", ".join(sorted(set(held.served.values())))
+        differences.append(f"models answer anew, by chance and perhaps by another build: {names}")
     return settings, differences
 
 

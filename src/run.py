@@ -1,7 +1,7 @@
 """Hold the interviews that are owed, then answer.
 
-    python -m src.run persona=7 samples=20
-    python -m src.run persona=[1,2,7] orchestrator.max_messages=12 run=short
+    python -m src.run persona=7 interviewer=gemma
+    python -m src.run experiment=offline persona=[1,2,7] samples=10 run=short
 
 The same command again resumes: what is finished is never held twice.
 """
@@ -9,7 +9,8 @@ The same command again resumes: what is finished is never held twice.
 import asyncio
 import resource
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
@@ -19,15 +20,17 @@ from src import build, command, config
 from src.errors import DiskError, InputError, TooFewInterviews
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
-from src.prompts import located, shown
-from src.provenance import manifest_of, settings_to_repeat
+from src.llm.ledger import Prices
+from src.llm.servers import Servers, open_servers
+from src.prompts import load_yaml, located, shown
+from src.provenance import manifests_of, remembered_models, settings_to_repeat
 from src.records import INTENDED_USE
 from src.settings import RunSettings
 from src.subject import SubjectRun
 from src.summary import answer_lines, table, what_went_wrong
 
 SPARE_FILES = 32
-"""File handles that Python, the terminal and result files take beside the journals."""
+"""File handles that Python, the terminal and result files take beside journals and calls."""
 FULL_ANSWERS = 3
 """Up to so many personas are answered in full, more in a table."""
 
@@ -35,32 +38,9 @@ FULL_ANSWERS = 3
 def run(arguments: Sequence[str]) -> None:
     """Do what the arguments say; whatever goes wrong is a `TacitError`."""
     settings, differences = read(arguments)
-    casting, analyst = build.Casting(settings), build.analyst(settings.analyst)
-    name = settings.run or settings.name
-    root = config.folder(settings.outputs) / name
-    manifest, inputs = manifest_of(settings, run=name)
     console = command.console()
-    watch = Watch(console)
-    subjects = [
-        SubjectRun(settings, casting, analyst=analyst, folder=root / subject, watch=watch)
-        for subject in build.subjects(settings)
-    ]
-    redo = _redone(settings, subjects)
-    _refuse_too_many_files(len(subjects))
-    for subject in subjects:
-        subject.folder.refuse_other(manifest.identity)
-    console.print(INTENDED_USE, style="dim")
-    held = [held for subject in subjects if (held := subject.folder.manifest())]
-    if older := sorted({m.version for m in held} - {manifest.version}):
-        differences.append(f"held so far with version {older[0]}, goes on with {manifest.version}")
-    for difference in differences:
-        console.print(f"not the same: {difference}", style="yellow")
-    with ExitStack() as stack:
-        for subject in subjects:
-            named = manifest.model_copy(update={"subject": subject.subject})
-            stack.callback(subject.folder.close)
-            subject.folder.open(named, inputs)
-        asyncio.run(_hold_and_answer(settings, subjects, watch, redo))
+    root = config.folder(settings.outputs) / (settings.run or settings.name)
+    subjects = asyncio.run(_hold_and_answer(settings, differences, console, root))
     show(console, subjects, root)
 
 
@@ -79,23 +59,73 @@ def read(arguments: Sequence[str]) -> tuple[RunSettings, list[str]]:
 
 
 async def _hold_and_answer(
-    settings: RunSettings,
-    subjects: Sequence[SubjectRun],
-    watch: Watch,
-    redo: Sequence[tuple[SubjectRun, int]],
-) -> None:
+    settings: RunSettings, differences: Sequence[str], console: Console, root: Path
+) -> list[SubjectRun]:
+    """Refuse what can be refused, then open, hold and answer."""
     stop = StopRequest()
-    with stop.listening(), watch.showing():
+    async with AsyncExitStack() as stack:
+        stack.enter_context(stop.listening())
+        casting = build.Casting(settings)
+        prices = load_yaml(settings.prices, Prices)
+        asked = {} if settings.only else settings.asked_models
+        servers = await stack.enter_async_context(
+            open_servers(
+                asked,
+                settings.models,
+                remembered=remembered_models(root, asked),
+                local_hosts=settings.local_hosts if settings.privacy == "local" else None,
+            )
+        )
+        names, notes = build.subjects(settings, servers, root)
+        watch = Watch(console, prices)
+        subjects = [
+            SubjectRun(settings, casting, servers=servers, folder=root / name, watch=watch)
+            for name in names
+        ]
+        redo = _redone(settings, subjects)
+        _refuse_too_many_files(settings, len(subjects))
+        manifests, inputs = manifests_of(settings, servers, names, root)
+        for subject in subjects:
+            subject.folder.refuse_other(manifests[subject.subject].identity)
+        differences = [*(f"not the same: {line}" for line in differences), *_versions(subjects)]
+        _introduce(console, servers, [*differences, *notes])
+        for subject in subjects:
+            stack.callback(subject.folder.close)
+            subject.folder.open(manifests[subject.subject], inputs)
         for subject, sample in redo:
-            assert settings.reason is not None
-            await subject.redo(sample, settings.reason)
-        if settings.only is None:
-            owed = chain.from_iterable(subject.owed() for subject in subjects)
-            limits = settings.limits
-            await hold_all(owed, interviews=limits.interviews, deadline=limits.deadline, stop=stop)
-        for subject in subjects:  # those of which nothing was owed
-            if subject.answer is None and subject.shortfall is None:
-                await subject.analyse()
+            await subject.redo(sample, settings.reason or "")
+        with watch.showing():
+            await _hold(settings, subjects, stop)
+    return subjects
+
+
+async def _hold(settings: RunSettings, subjects: Sequence[SubjectRun], stop: StopRequest) -> None:
+    if settings.only is None:
+        owed = chain.from_iterable(subject.owed() for subject in subjects)
+        limits = settings.limits
+        await hold_all(owed, interviews=limits.interviews, deadline=limits.deadline, stop=stop)
+    for subject in subjects:  # those of which nothing was owed
+        if subject.answer is None and subject.shortfall is None:
+            await subject.analyse()
+
+
+def _introduce(console: Console, servers: Servers, notes: Sequence[str]) -> None:
+    """Print who will see text, what the run is for, and what is not as it was."""
+    if servers.hosts:
+        console.print(f"Text of the conversations goes to {', '.join(servers.hosts)}.")
+        chosen = (f"{role} {s.model.settings.name}" for role, s in servers.services.items())
+        console.print(f"Models: {', '.join(chosen)}")
+    console.print(INTENDED_USE, style="dim")
+    for note in notes:
+        console.print(note, style="yellow")
+
+
+def _versions(subjects: Sequence[SubjectRun]) -> list[str]:
+    """Return one line where another version of the package held what is there."""
+    held = {m.version for subject in subjects if (m := subject.folder.manifest())}
+    here = version("tacit")
+    older = sorted(held - {here})
+    return [f"held so far with version {older[0]}, goes on with {here}"] if older else []
 
 
 def show(console: Console, subjects: Sequence[SubjectRun], root: Path) -> None:
@@ -109,8 +139,8 @@ def show(console: Console, subjects: Sequence[SubjectRun], root: Path) -> None:
             console.print(line, markup=False)
         for line in what_went_wrong(answer.problems) if answer.problems else ():
             console.print(f"! {line}", style="red", markup=False)
-    if answers:
-        console.print(f"\n{answers[0].caution or ''}", style="dim")
+    if answers and answers[0].caution:
+        console.print(f"\n{answers[0].caution}", style="dim")
     console.print(f"Files: {shown(root)}/<subject>/summary.md, results/, journal.jsonl")
     short = [f"{s.subject}: {s.shortfall}" for s in subjects if s.shortfall]
     if short:
@@ -119,20 +149,23 @@ def show(console: Console, subjects: Sequence[SubjectRun], root: Path) -> None:
 
 
 def _redone(settings: RunSettings, subjects: Sequence[SubjectRun]) -> list[tuple[SubjectRun, int]]:
-    """Return which samples to hold again; one that this run does not cover is refused."""
+    """Return which samples to hold again; one that does not exist is refused."""
     by_number = {build.persona_number(subject.subject): subject for subject in subjects}
     chosen = []
     for pair in settings.redo:
         persona, sample = map(int, pair.split("/"))
-        if persona not in by_number or sample > settings.samples:
-            raise InputError(f"redo: {pair} is not among this run's personas and samples")
-        chosen.append((by_number[persona], sample))
+        subject = by_number.get(persona)
+        if subject is None or sample > settings.samples or not subject.has_ended(sample):
+            raise InputError(f"redo: {pair} is no finished sample of this run's personas")
+        chosen.append((subject, sample))
     return chosen
 
 
-def _refuse_too_many_files(subjects: int) -> None:
+def _refuse_too_many_files(settings: RunSettings, subjects: int) -> None:
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = subjects + SPARE_FILES
+    names = {name for names in settings.asked_models.values() for name in names}
+    calls = sum(settings.models[name].calls for name in names)
+    needed = subjects + calls + SPARE_FILES
     if allowed != resource.RLIM_INFINITY and needed > allowed:
         raise DiskError(f"{needed} files must be open, {allowed} may be: raise it with ulimit -n")
 

@@ -3,58 +3,55 @@
     python -m src.score conversations.jsonl scorer=lexical
     python -m src.score interactions_run1.json gold=gold.jsonl out=scores.json
     python -m src.score outputs/offline turns=all
+    python -m src.score check=rubric scorer=lexical
 
 Each FILE is an official interactions file (2025 or 2026), JSON lines with `conversation` or
 `turns`, or a run's folder. With truths it prints the official measures beside the best constant
-guess and what the recording system itself concluded.
+guess and what the recording system itself concluded. `check=rubric` scores invented sentences
+whose level the rubric gives.
 """
 
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import get_args
 
 from rich.console import Console
 from rich.table import Table
 
 from src import build, command, config
 from src.clinical import bdi
-from src.errors import InputError, boundary
+from src.errors import InputError, InterviewError, boundary
 from src.evaluation.conversations import Conversation, notes, read_conversations
-from src.evaluation.metrics import (
-    Constant,
-    Metrics,
-    Outcome,
-    Unit,
-    best_constant,
-    measure,
-)
+from src.evaluation.metrics import Metrics
 from src.evaluation.recorded import conversations_of_run
-from src.interview.roles import Scorer
-from src.prompts import located
-from src.records import INTENDED_USE, Assessment, Record
+from src.evaluation.scored import Scored, constants_of, measured_of, written
+from src.llm.caller import Asking, Caller
+from src.llm.ledger import Prices, ledger_of
+from src.llm.servers import Servers, open_servers
+from src.prompts import load_yaml, located
+from src.records import INTENDED_USE, Call, Failure
 from src.settings import ScoreSettings
+from src.steering.rubric import Outcome, Rubric, outcomes, wrong
+from src.summary import spent_lines
 
-SHOWN_TURNS = (1, 2, 3, 4, 6, 8, 10, 12, 15, 18, 24)
-"""With turns=all, the turns after which the measures are printed; the file holds them all."""
+RUBRIC_CHECK = "conf/checks/rubric.yaml"
 
 
-class Scored(Record):
-    """One conversation and what the scorer made of it, after the last turn or after every one."""
+class Calls:
+    """The calls of this command, in memory: what is paid for is in the output."""
 
-    source: str
-    conversation: Conversation
-    by_turn: dict[int, Assessment]
-    """By finished turns; the last is the reading of the whole."""
+    def __init__(self) -> None:
+        self.made: list[Call] = []
 
-    def after(self, turn: int) -> Assessment:
-        """Return the reading after a turn, or after the last one before it."""
-        return self.by_turn[max(n for n in self.by_turn if n <= turn)]
+    def asked(self, role: str, turn: int) -> None:
+        """Take note of nothing: a command that is killed has no output either."""
 
-    @property
-    def whole(self) -> Assessment:
-        return self.by_turn[max(self.by_turn)]
+    async def delivered(self, turn: int, call: Call) -> None:
+        """Add a call to what was spent, whichever turn it was for."""
+        del turn
+        self.made.append(call)
 
 
 def score(arguments: Sequence[str]) -> None:
@@ -63,27 +60,32 @@ def score(arguments: Sequence[str]) -> None:
     settings = config.read_settings(
         "score", ScoreSettings, [a for a in arguments if a not in sources]
     )
-    if not sources:
-        raise InputError("nothing to score: name a file of conversations or a run's folder")
+    build.refuse_unaccepted(settings)
+    if bool(sources) == bool(settings.check):
+        raise InputError("name a file of conversations or a run's folder, or check=rubric")
     out = _writable(settings.out) if settings.out else None
-    scorer = build.scorer(settings.scorer)
-    recorded = [
-        (source, conversation)
-        for source in sources
-        for conversation in _conversations(source, settings.gold)
-    ]
-    scored = asyncio.run(_score_all(recorded, scorer, every_turn=settings.turns == "all"))
-    console = command.console()
+    recorded = [(s, c) for s in sources for c in _conversations(s, settings.gold)]
+    prices = load_yaml(settings.prices, Prices)
+    console, calls = command.console(), Calls()
     console.print(INTENDED_USE, style="dim")
-    for note in notes(conversation for _, conversation in recorded):
-        console.print(f"note: {note}", style="yellow")
-    measured = _measured(scored, settings)
-    _show(console, scored, measured, settings)
-    if out:
-        text = json.dumps(_written(scored, measured, settings), indent=2, ensure_ascii=False)
-        with boundary(str(out)):
-            out.write_text(text + "\n", encoding="utf-8")
-        console.print(f"Written: {out}")
+    if settings.check:
+        asyncio.run(_check(settings, console, calls))
+    else:
+        scored = asyncio.run(_score_all(settings, recorded, console, calls))
+        for note in notes(conversation for _, conversation in recorded):
+            console.print(f"note: {note}", style="yellow")
+        measured = measured_of(scored, settings)
+        _show(console, scored, measured, settings)
+        ledger = ledger_of(calls.made, prices)
+        if out:
+            text = json.dumps(
+                written(scored, measured, settings, ledger), indent=2, ensure_ascii=False
+            )
+            with boundary(str(out)):
+                out.write_text(text + "\n", encoding="utf-8")
+            console.print(f"Written: {out}")
+    for line in spent_lines(ledger_of(calls.made, prices)):
+        console.print(line)
 
 
 def _conversations(source: str, gold: str | None) -> Sequence[Conversation]:
@@ -92,75 +94,63 @@ def _conversations(source: str, gold: str | None) -> Sequence[Conversation]:
 
 
 async def _score_all(
-    recorded: Sequence[tuple[str, Conversation]], scorer: Scorer, *, every_turn: bool
+    settings: ScoreSettings,
+    recorded: Sequence[tuple[str, Conversation]],
+    console: Console,
+    calls: Calls,
 ) -> list[Scored]:
-    """Return every conversation with its readings, in order."""
-    scored = []
-    for source, conversation in recorded:
+    """Return every conversation with its readings, in order; many are scored at once."""
+    scorer_for = build.scorer_of(settings.scorer)
+    admitted = asyncio.Semaphore(settings.interviews)
+
+    async def one(number: int, source: str, conversation: Conversation) -> Scored:
         turns, count = conversation.turns, len(conversation.turns)
-        by_turn = {
-            n: await scorer.score(turns[:n])
-            for n in (([*range(1, count + 1)] if every_turn else []) or [count])
-        }
-        scored.append(Scored(source=source, conversation=conversation, by_turn=by_turn))
-    return scored
+        every = [*range(1, count + 1)] if settings.turns == "all" else []
+        scorer = scorer_for(lambda _: _caller(servers, calls, settings, number))
+        by_turn = {}
+        async with admitted:
+            try:
+                for n in every or [count]:
+                    by_turn[n] = await scorer.score(turns[:n])
+            except InterviewError as error:
+                failure = Failure(kind=error.kind, text=str(error), transport=error.transport)
+                return Scored(source=source, conversation=conversation, by_turn={}, failure=failure)
+        return Scored(source=source, conversation=conversation, by_turn=by_turn)
+
+    async with _servers(settings) as servers:
+        if servers.hosts:
+            console.print(f"Text of the conversations goes to {', '.join(servers.hosts)}.")
+        rows = ((number, *row) for number, row in enumerate(recorded, 1))
+        return list(await asyncio.gather(*(one(*row) for row in rows)))
 
 
-def _measured(scored: Sequence[Scored], settings: ScoreSettings) -> dict[str, Metrics]:
-    """Return the measures by what they are of; none where no truth is known."""
-    known = [one for one in scored if one.conversation.gold_total is not None]
-    if not known:
-        return {}
-    recorded = [one.conversation for one in known if one.conversation.predicted_total is not None]
-    sets = {
-        "this scorer": [_outcome(one.conversation, one.whole) for one in known],
-        "as recorded": [_outcome(conversation, None) for conversation in recorded],
-    }
-    found = {
-        f"{what}, {unit}": measure(outcomes, bands=settings.bands, unit=unit)
-        for what, outcomes in sets.items()
-        if outcomes
-        for unit in get_args(Unit)
-    }
-    longest = max(len(one.conversation.turns) for one in known)
-    for turn in SHOWN_TURNS if settings.turns == "all" else ():
-        if turn < longest:
-            early = [_outcome(one.conversation, one.after(turn), turn) for one in known]
-            found[f"after turn {turn}, conversation"] = measure(early, bands=settings.bands)
-    return found
+async def _check(settings: ScoreSettings, console: Console, calls: Calls) -> None:
+    """Print which of the rubric's sentences the scorer rates otherwise."""
+    rubric = load_yaml(RUBRIC_CHECK, Rubric)
+    async with _servers(settings) as servers:
+        scorer = build.scorer_of(settings.scorer)(lambda _: _caller(servers, calls, settings, 1))
+        found: list[Outcome] = await outcomes(scorer, rubric)
+    for line in wrong(found):
+        console.print(line, markup=False)
+    console.print(f"{sum(one.right for one in found)} of {len(found)} sentences at their level")
 
 
-def _outcome(
-    conversation: Conversation, read: Assessment | None, after: int | None = None
-) -> Outcome:
-    """Return a reading, or else the recorded prediction, beside the truth."""
-    total = read.total if read else conversation.predicted_total
-    symptoms = read.key_symptoms if read else conversation.predicted_symptoms
-    assert total is not None
-    assert conversation.gold_total is not None
-    return Outcome(
-        person=conversation.person,
-        predicted=total,
-        gold=conversation.gold_total,
-        k=min(after or conversation.k, conversation.k),
-        predicted_symptoms=symptoms or (),
-        gold_symptoms=conversation.gold_symptoms,
+def _servers(settings: ScoreSettings) -> AbstractAsyncContextManager[Servers]:
+    local = settings.local_hosts if settings.privacy == "local" else None
+    return open_servers(settings.asked_models, settings.models, remembered={}, local_hosts=local)
+
+
+def _caller(servers: Servers, calls: Calls, settings: ScoreSettings, number: int) -> Asking:
+    service = servers.services["scorer"]
+    return Caller(
+        service.model,
+        calls,
+        role="scorer",
+        name=service.model.settings.name,
+        subject="recorded",
+        sample=number,
+        run_seed=settings.seed,
     )
-
-
-def _constants(scored: Sequence[Scored], bands: bdi.Bands) -> dict[str, Constant]:
-    """Return the best constant guess over the conversations, and over the persons."""
-    known = {
-        n: (one.conversation.person, one.conversation.gold_total)
-        for n, one in enumerate(scored)
-        if one.conversation.gold_total is not None
-    }
-    each = {"conversation": list(known.values()), "person": sorted(set(known.values()))}
-    return {
-        unit: best_constant([gold for _, gold in pairs], bands)
-        for unit, pairs in each.items()
-        if pairs
-    }
 
 
 def _show(
@@ -169,11 +159,15 @@ def _show(
     measured: Mapping[str, Metrics],
     settings: ScoreSettings,
 ) -> None:
+    for one in scored:
+        if one.failure:
+            row = f"row {one.conversation.row}: {one.failure.kind}: {one.failure.text}"
+            console.print(f"! {row}", style="red", markup=False)
     persons = len({one.conversation.person for one in scored})
     console.print(f"{len(scored)} conversations, {persons} persons, {settings.bands} bands")
     if not measured:
         table = Table("row", "person", "total", "band", "assessed", "key symptoms", box=None)
-        for one in scored:
+        for one in (one for one in scored if one.by_turn):
             band = bdi.band(one.whole.total, settings.bands)
             names = ", ".join(map(bdi.name, one.whole.key_symptoms))
             c, assessed = one.conversation, f"{len(one.whole.assessed)}/{len(bdi.NAMES)}"
@@ -184,7 +178,7 @@ def _show(
     table = Table("what, and the unit of its averages", box=None)
     for heading in ("n", "DCHR", "ADODL", "ASHR", "LDCHR", "LASHR", "rank r", "spread"):
         table.add_column(heading, justify="right")
-    for unit, constant in _constants(scored, settings.bands).items():
+    for unit, constant in constants_of(scored, settings.bands).items():
         best = (constant.dchr, constant.adodl, None, None, None, None, 0.0)
         table.add_row(f"always {constant.total}, {unit}", "", *map(_figure, best))
     for what, m in measured.items():
@@ -203,47 +197,6 @@ def _figure(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2f}" if abs(value) > 1 else f"{value:.4f}"
-
-
-def _written(
-    scored: Sequence[Scored], measured: Mapping[str, Metrics], settings: ScoreSettings
-) -> dict[str, object]:
-    """Return all of it: the measures, and a row per conversation in the order of the files."""
-    constants = _constants(scored, settings.bands)
-    return {
-        "intended_use": INTENDED_USE,
-        "settings": settings.model_dump(mode="json"),
-        "measures": {what: m.model_dump() for what, m in measured.items()},
-        "best_constant": {unit: constant.model_dump() for unit, constant in constants.items()},
-        "conversations": [_row(one, settings) for one in scored],
-    }
-
-
-def _row(one: Scored, settings: ScoreSettings) -> dict[str, object]:
-    about = one.conversation.model_dump(mode="json", exclude={"turns", "closing"})
-    row = {"source": one.source, **about, **_reading(one.whole, settings.bands)}
-    if settings.turns == "all":
-        row["by_turn"] = {n: _reading(read, settings.bands) for n, read in one.by_turn.items()}
-    return row
-
-
-def _reading(read: Assessment, bands: bdi.Bands) -> dict[str, object]:
-    return {
-        "total": read.total,
-        "band": bdi.band(read.total, bands),
-        "key_symptoms": [bdi.name(item) for item in read.key_symptoms],
-        "items": [
-            {
-                "item": n,
-                "name": bdi.name(n),
-                "score": symptom.score,
-                "confidence": symptom.confidence,
-                "assessed": symptom.assessed,
-                "evidence": symptom.evidence,
-            }
-            for n, symptom in enumerate(read.symptoms, 1)
-        ],
-    }
 
 
 def _writable(path: str) -> Path:

@@ -5,11 +5,13 @@ from functools import partial
 from pathlib import Path
 
 from src.analysts.median import require_enough
-from src.build import Casting
-from src.errors import InputError, TooFewInterviews
+from src.build import Casting, analyst
+from src.errors import TooFewInterviews
 from src.interview.batch import Owed
-from src.interview.roles import Analyst
 from src.live import Watch
+from src.llm.ledger import Prices, ledger_of
+from src.llm.servers import Servers
+from src.prompts import load_yaml
 from src.records import Call, Interview, Turn
 from src.settings import RunSettings
 from src.store import SampleState, SubjectFolder, digest_of
@@ -24,7 +26,7 @@ class SubjectRun:
         settings: RunSettings,
         casting: Casting,
         *,
-        analyst: Analyst,
+        servers: Servers,
         folder: Path,
         watch: Watch,
     ) -> None:
@@ -34,15 +36,17 @@ class SubjectRun:
         self.answer: SubjectResult | None = None
         self.shortfall: str | None = None
         """Why there is no answer, where the interviews were too few."""
-        self._settings, self._casting = settings, casting
-        self._analyst, self._watch = analyst, watch
+        self._settings, self._casting, self._servers = settings, casting, servers
+        self._watch = watch
         self._left = 0
+
+    def has_ended(self, sample: int) -> bool:
+        """Whether a sample's interview has ended, as planned or not."""
+        state = self.folder.load().get(sample)
+        return state is not None and state.ended is not None
 
     async def redo(self, sample: int, reason: str) -> None:
         """Supersede a sample's interview, so that it is owed again."""
-        state = self.folder.load().get(sample)
-        if state is None or state.ended is None:
-            raise InputError(f"redo: {self.subject} has no finished sample {sample}")
         await self.folder.keep_redo(sample, reason)
 
     def owed(self) -> Iterator[Owed]:
@@ -60,7 +64,12 @@ class SubjectRun:
         self._left = len(owed)
         for n, state in owed.items():
             yield Owed(
-                cast=self._casting.cast(self.subject, n),
+                cast=self._casting.cast(
+                    self.subject,
+                    n,
+                    servers=self._servers,
+                    book=SampleBook(self.folder, n, self._watch),
+                ),
                 turns=state.turns,
                 keep_turn=partial(self._keep_turn, n),
                 keep_end=self._keep_end,
@@ -75,20 +84,24 @@ class SubjectRun:
         about = self._settings.analyst
         try:
             require_enough(len(valid), planned, share=about.min_share, least=about.min_interviews)
-            consensus = await self._analyst.analyse(valid)
+            consensus = await analyst(about).analyse(valid)
         except TooFewInterviews as error:
             self.shortfall = str(error)
-            self.folder.write_summary(unanswered_page(self.subject, self.shortfall, ended))
+            if self._settings.only is None:
+                self.folder.write_summary(unanswered_page(self.subject, self.shortfall, ended))
             return
+        calls, unknown = self.folder.calls()
         self.answer = result_of(
             ended,
             consensus,
             settings=self._settings,
             subject=self.subject,
             truth=self._casting.truth(self.subject),
+            ledger=ledger_of(calls, load_yaml(self._settings.prices, Prices), unknown=unknown),
+            manifest=self.folder.manifest(),
         )
-        analyst = {key: str(value) for key, value in about.model_dump().items()}
-        name = f"{about.kind}-{digest_of(analyst)[:8]}"
+        chosen = {key: str(value) for key, value in about.model_dump().items()}
+        name = f"{about.kind}-{digest_of(chosen)[:8]}"
         self.folder.write_result(name, self.answer.model_dump(mode="json"))
         self.folder.write_summary(page(self.answer, self.folder.path))
 
@@ -113,6 +126,6 @@ class SampleBook:
     def asked(self, role: str, turn: int) -> None:
         self._folder.note_asked(self._sample, role, turn)
 
-    async def delivered(self, role: str, turn: int, call: Call) -> None:
+    async def delivered(self, turn: int, call: Call) -> None:
         await self._folder.keep_call(self._sample, turn, call)
         self._watch.call(self._folder.path.name, call)

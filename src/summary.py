@@ -7,8 +7,10 @@ from pathlib import Path
 from rich.table import Table
 
 from src.clinical import bdi
-from src.records import INTENDED_USE, Consensus, Interview, Record, SymptomScore, Truth
+from src.llm.ledger import Ledger
+from src.records import INTENDED_USE, Consensus, Interview, Record, SymptomScore, Truth, Turn
 from src.settings import RunSettings
+from src.store import Manifest
 
 MACHINERY = (
     "The patient is rule-based: these figures show that the machinery works, not how well it "
@@ -42,6 +44,13 @@ class SubjectResult(Record):
     """k of each valid interview, by sample."""
     stops: dict[str, int]
     unscored_turns: int
+    flags: dict[str, int]
+    """In how many turns a question or an answer carried a flag."""
+    hosts: tuple[str, ...]
+    """Hosts that saw text of the conversations."""
+    served: dict[str, str]
+    """Model or adapter by role, as its server lists it."""
+    ledger: Ledger
     problems: tuple[Problem, ...]
     truth: Truth | None
     result: Consensus
@@ -56,6 +65,11 @@ def problems_of(interviews: Sequence[Interview]) -> tuple[Problem, ...]:
     )
 
 
+def flags_of(turn: Turn) -> set[str]:
+    """Return everything that was remarkable about a turn."""
+    return {*turn.question.flags, *turn.answer.flags, *turn.flags} - {"unscored"}
+
+
 def result_of(
     ended: Sequence[Interview],
     consensus: Consensus,
@@ -63,6 +77,8 @@ def result_of(
     settings: RunSettings,
     subject: str,
     truth: Truth | None,
+    ledger: Ledger,
+    manifest: Manifest | None,
 ) -> SubjectResult:
     """Put an analyst's answer together with how the interviews went."""
     valid = [interview for interview in ended if interview.valid]
@@ -79,6 +95,10 @@ def result_of(
         messages=tuple(interview.messages for interview in valid),
         stops=dict(Counter(str(i.stop) for i in valid).most_common()),
         unscored_turns=sum("unscored" in turn.flags for i in ended for turn in i.turns),
+        flags=dict(Counter(f for i in ended for t in i.turns for f in flags_of(t)).most_common()),
+        hosts=manifest.hosts if manifest else (),
+        served=manifest.served if manifest else {},
+        ledger=ledger,
         problems=problems_of(ended),
         truth=truth,
         result=consensus,
@@ -114,12 +134,34 @@ def answer_lines(answer: SubjectResult) -> list[str]:
         f"Messages {messages[0]}–{messages[-1]}, middle {messages[len(messages) // 2]}",
         "Nearest runs " + ", ".join(f"{r.sample} (total {r.total})" for r in result.selected),
     ]
+    lines += spent_lines(answer.ledger)
+    if answer.flags:
+        lines.append("Flags, by turns: " + ", ".join(f"{f} {n}" for f, n in answer.flags.items()))
+    if "sensitive" in answer.flags:
+        lines.append("Self-harm came up by itself (flag sensitive). This program alerts nobody.")
     if result.other_total is not None:
         lines.append(f"Consensus total under the other agreement mode: {result.other_total}")
     if result.identical:
         groups = "; ".join(", ".join(map(str, group)) for group in result.identical)
         lines.append(f"Identical transcripts, counted once: samples {groups}")
     return lines
+
+
+def spent_lines(ledger: Ledger) -> list[str]:
+    """Return a line a role: calls, tokens by kind, dollars."""
+    lines = [
+        f"{role}: {a.delivered} calls answered, {a.failed} not; tokens in {a.input_tokens} "
+        f"(cached {a.cached_tokens}), out {a.output_tokens} (reasoning {a.reasoning_tokens}); "
+        f"{_dollars(a.cost)}"
+        for role, a in ledger.roles.items()
+    ]
+    if ledger.unknown:
+        lines.append(f"{ledger.unknown} calls were cut off by a kill; nobody knows their cost")
+    return lines
+
+
+def _dollars(cost: float | None) -> str:
+    return "cost unknown" if cost is None else f"${cost:.4f}"
 
 
 def what_went_wrong(problems: Sequence[Problem], unscored_turns: int = 0) -> list[str]:

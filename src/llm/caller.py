@@ -26,7 +26,7 @@ class CallBook(Protocol):
         """Note that a call is on its way; a kill may leave it unanswered."""
         ...
 
-    async def delivered(self, role: str, turn: int, call: Call) -> None:
+    async def delivered(self, turn: int, call: Call) -> None:
         """Return once the call is on disk."""
         ...
 
@@ -142,7 +142,7 @@ class Caller:
                 **(found.usage if found else {}),
             )
             calls.append(call)
-            await self._book.delivered(self._role, request.turn, call)
+            await self._book.delivered(request.turn, call)
         if found.failure:
             raise ModelFailed(f"{self._name}: {found.failure}", kind=found.failure)
         return found

@@ -19,6 +19,8 @@ WAYS_ON = (
     "start the servers (conf/models says where they are looked for), choose another scorer "
     "(scorer=lexical needs none), or run experiment=offline"
 )
+PERSONA_ROLE = "patient"
+"""The role in which a model is an adapter of its own for each subject."""
 Asked = Mapping[str, Sequence[str]]
 """By role: the models that may play it, by their names in `models`, in order."""
 
@@ -44,6 +46,15 @@ class Servers:
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts that will see text."""
         return hosts_of(service.model.settings for service in self.services.values())
+
+    def served(self, subject: str) -> dict[str, str]:
+        """Return the name that each role's server lists: a persona's adapter, or the model."""
+        return {
+            role: (adapter_of(subject, service.listed) or "")
+            if role == PERSONA_ROLE
+            else service.model.settings.name
+            for role, service in self.services.items()
+        }
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -138,7 +149,7 @@ def _first_listed(
     fixed: bool,
 ) -> str:
     for name in names:
-        if models[name].name in listed[name]:
+        if models[name].name in listed[name] or role == PERSONA_ROLE:
             return name
     wanted = ", ".join(models[name].name for name in names)
     if fixed:

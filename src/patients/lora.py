@@ -110,14 +110,17 @@ class LoraPatient:
 
 def cleaned(raw: str, leaks: Leaks) -> tuple[str, list[str]]:
     """Return the persona's own message, and `role_leak` and `both_sides` where they apply."""
-    text = raw.strip()
-    while end := max((m.end() for p in leaks.opening if (m := p.match(text))), default=0):
-        text = text[end:].lstrip()
-    ending, other = _first(leaks.ending, text), _first(leaks.other_side, text)
-    flags = ["role_leak"] if len(text) < len(raw.strip()) or ending is not None else []
-    flags += ["both_sides"] if other is not None else []
-    ends = [place for place in (ending, other) if place is not None]
-    return text[: min(ends, default=len(text))].strip(), flags
+    text, before = raw.strip(), None
+    leaked = spoke = False
+    while text != before:  # a cut may lay bare another opening
+        before = text
+        if opened := max((m.end() for p in leaks.opening if (m := p.match(text))), default=0):
+            text, leaked = text[opened:].lstrip(), True
+            continue
+        ending, other = _first(leaks.ending, text), _first(leaks.other_side, text)
+        leaked, spoke = leaked or ending is not None, spoke or other is not None
+        text = text[: min((n for n in (ending, other) if n is not None), default=None)].strip()
+    return text, ["role_leak"] * leaked + ["both_sides"] * spoke
 
 
 def flags_of(text: str, signs: Signs) -> list[str]:

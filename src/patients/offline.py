@@ -12,10 +12,11 @@ from src.clinical.bdi import SENSITIVE, band
 from src.interview.roles import Turns
 from src.patients.lines import Lines, load_lines
 from src.patients.moment import Moment, is_cold, moment
-from src.patients.persons import Person, Thresholds, load_persons
+from src.patients.persons import Person, load_persons
 from src.records import ITEMS, Answer, Question
+from src.settings import HabitSettings, OfflineThresholds
 
-__all__ = ["OfflinePatient", "Thresholds", "load_lines", "load_persons"]
+__all__ = ["OfflinePatient", "load_lines", "load_persons"]
 
 BODILY = frozenset({11, 15, 16, 18, 20})
 """Items of the body: restlessness, energy, sleep, appetite, fatigue."""
@@ -32,13 +33,13 @@ class OfflinePatient:
         seed: int,
         subject: str,
         sample: int,
-        thresholds: Thresholds,
+        thresholds: OfflineThresholds,
     ) -> None:
         self._person = person
         self._lines = lines
         self._key = (seed, subject, sample)
         self._thresholds = thresholds
-        self._habits = thresholds.manners.of(person.manner)
+        self._habits: HabitSettings = getattr(thresholds.manners, person.manner)
         self.levels = tuple(self._level(item) for item in range(1, ITEMS + 1))
         """What this person holds true in this sample, in BDI-II order."""
 

@@ -68,47 +68,6 @@ class Persons(Record):
         return self.persons[number - 1]
 
 
-class Habits(Record):
-    """What a manner comes to."""
-
-    answers: Annotated[int, Field(ge=1, strict=True)]
-    """Topics answered of those stacked in one message."""
-    leaks: Count
-    """Symptoms let slip when asked how things are."""
-    extra: Share
-    """Chance of one more symptom when asked openly and warmly (talkative: however asked)."""
-    aside: Share
-    """Chance of something quite different."""
-    volunteers: Share
-    """Chance per trusting turn of saying something private."""
-
-
-class MannerHabits(Record):
-    """The habits of each manner."""
-
-    open: Habits
-    deflecting: Habits
-    somatising: Habits
-    talkative: Habits
-    terse: Habits
-
-    def of(self, manner: Manner) -> Habits:
-        habits: Habits = getattr(self, manner)
-        return habits
-
-
-class Thresholds(Record):
-    """The chances and limits that all persons share."""
-
-    closed_understates: Share
-    deflects: Share
-    lead_in: Share
-    inconsistent_downward: Share
-    inconsistent_leap: Share
-    trust_after: Count
-    manners: MannerHabits
-
-
 def load_persons(path: str | Path) -> Persons:
     """Return the persons of a file; a malformed one is an `InputError` of one line."""
     return load_yaml(path, Persons)

@@ -1,4 +1,4 @@
-"""Everything that a command can be told: the models behind conf/*.yaml."""
+"""Everything that a command can be told: the models behind conf/config.yaml and conf/score.yaml."""
 
 import re
 from typing import Annotated, Literal
@@ -6,11 +6,18 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from src.settings.form import Positive, Seconds, Settings
+from src.settings.models import ModelSettings
 from src.settings.players import (
+    BDISettings,
+    BudgetSettings,
     ConsensusSettings,
     CoverageSettings,
+    GuardSettings,
+    GuidedSettings,
     LexicalSettings,
+    LoraSettings,
     MedianSettings,
+    MonolithSettings,
     OfflineSettings,
     ScriptedSettings,
     TreeSettings,
@@ -20,14 +27,24 @@ PERSONAS = 20
 PERSONA_FORM = f"a number from 1 to {PERSONAS}, a list of different ones such as [1,2,7], or all"
 PERSONA_TEXT = re.compile(r"all|[1-9]\d*|\[\s*[1-9]\d*(\s*,\s*[1-9]\d*)*\s*\]")
 RUNS_TO_SPLIT = 2
-"""With split_batches: one folder for Run 1, one whose samples are parted for Runs 2 and 3."""
 FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+ScorerSettings = Annotated[LexicalSettings | BDISettings, Field(discriminator="kind")]
 
 
 class LimitSettings(Settings):
     interviews: Positive
     deadline: Seconds | None
     attempts: Positive
+
+
+def refuse_unknown(asked: dict[str, tuple[str, ...]], models: dict[str, ModelSettings]) -> None:
+    """Raise a `ValueError` for a model that a role asks and nobody describes."""
+    for role, names in asked.items():
+        for name in names:
+            if name not in models:
+                raise ValueError(f"{role}.models: no model {name}; there are {', '.join(models)}")
 
 
 class RunSettings(Settings):
@@ -41,10 +58,18 @@ class RunSettings(Settings):
     bands: Literal["erisk", "manual"]
     tree: TreeSettings
     limits: LimitSettings
-    interviewer: ScriptedSettings
-    patient: OfflineSettings
-    scorer: LexicalSettings
-    orchestrator: CoverageSettings
+    privacy: Literal["local", "remote"]
+    local_hosts: tuple[str, ...]
+    prices: Annotated[str, Field(min_length=1)]
+    models: dict[str, ModelSettings]
+    interviewer: Annotated[
+        ScriptedSettings | GuidedSettings | MonolithSettings, Field(discriminator="kind")
+    ]
+    guard: GuardSettings
+    patient: Annotated[OfflineSettings | LoraSettings, Field(discriminator="kind")]
+    scorer: ScorerSettings
+    lexicon: LexicalSettings
+    orchestrator: Annotated[CoverageSettings | BudgetSettings, Field(discriminator="kind")]
     analyst: Annotated[ConsensusSettings | MedianSettings, Field(discriminator="kind")]
     run: FolderName | None
     outputs: Annotated[str, Field(min_length=1)]
@@ -76,6 +101,17 @@ class RunSettings(Settings):
             raise ValueError("redo holds interviews again, only=analysis holds none: choose one")
         return self
 
+    @model_validator(mode="after")
+    def _models_are_known(self) -> "RunSettings":
+        refuse_unknown(self.asked_models, self.models)
+        return self
+
+    @property
+    def asked_models(self) -> dict[str, tuple[str, ...]]:
+        """Names in `models` that each role may ask, in order; roles without a model are not in."""
+        roles = {"interviewer": self.interviewer, "patient": self.patient, "scorer": self.scorer}
+        return {role: names for role, s in roles.items() if (names := getattr(s, "models", ()))}
+
     @property
     def personas(self) -> tuple[int, ...]:
         """Numbers of the personas to interview, in the order given."""
@@ -85,11 +121,28 @@ class RunSettings(Settings):
 class ScoreSettings(Settings):
     """Everything that `python -m src.score FILE` can be told."""
 
-    scorer: LexicalSettings
+    models: dict[str, ModelSettings]
+    scorer: ScorerSettings
+    privacy: Literal["local", "remote"]
+    local_hosts: tuple[str, ...]
+    interviews: Positive
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    prices: Annotated[str, Field(min_length=1)]
+    check: Literal["rubric"] | None
     turns: Literal["last", "all"]
     bands: Literal["erisk", "manual"]
     gold: str | None
     out: str | None
+
+    @model_validator(mode="after")
+    def _models_are_known(self) -> "ScoreSettings":
+        refuse_unknown(self.asked_models, self.models)
+        return self
+
+    @property
+    def asked_models(self) -> dict[str, tuple[str, ...]]:
+        """Names in `models` that the scorer may ask, in order; none for a scorer without one."""
+        return {"scorer": self.scorer.models} if isinstance(self.scorer, BDISettings) else {}
 
 
 class SubmitSettings(Settings):

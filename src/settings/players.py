@@ -75,6 +75,7 @@ class MonolithSettings(Settings):
     models: ModelNames
     prompt: File
     kickoff: File
+    rubric: File
     done_from: Count
     call: CallSettings
 
@@ -100,6 +101,7 @@ class BDISettings(Settings):
     kind: Literal["bdi"]
     models: ModelNames
     prompt: File
+    rubric: File
     repair: File
     order: Literal["evidence_first", "score_first"]
     repairs: Count

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from src.clinical.phrases import Phrases
-from src.records import ITEMS, Confidence, Item, Score
+from src.records import ITEMS, Item
 
 GRADES = ("denied", "mild", "moderate", "severe")
 """Names of the levels 0 to 3 in the cue file."""
@@ -85,18 +85,3 @@ class Cues(_Strict):
         if unused := sorted(set(self.words) - used):
             raise ValueError(f"no phrase uses the list of words <{unused[0]}>")
         return self
-
-
-class Thresholds(_Strict):
-    """The scorer's numbers; `conf/scorer/lexical.yaml` says what they are for."""
-
-    strongest: Annotated[int, Field(ge=1)]
-    enjoyment_cap: Score
-    topics_max: Annotated[int, Field(ge=1)]
-    plain: Confidence
-    graded: Confidence
-    denied: Confidence
-    short: Confidence
-    tentative: Confidence
-    repeated: Confidence
-    most: Confidence

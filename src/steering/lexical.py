@@ -9,10 +9,9 @@ from functools import lru_cache
 
 from src.interview.roles import Turns
 from src.records import ITEMS, Assessment, SymptomScore
-from src.steering.cues import Cues, Thresholds
+from src.settings import LexicalThresholds
+from src.steering.cues import Cues
 from src.steering.reading import VOLUNTEERED, Mention, Reader, answered
-
-__all__ = ["Cues", "LexicalScorer", "Thresholds"]
 
 ANHEDONIA = 4
 
@@ -20,7 +19,7 @@ ANHEDONIA = 4
 class LexicalScorer:
     """Scores transcripts by cue lists: pure, deterministic, stateless (it remembers replies)."""
 
-    def __init__(self, cues: Cues, thresholds: Thresholds) -> None:
+    def __init__(self, cues: Cues, thresholds: LexicalThresholds) -> None:
         self._limits = thresholds
         reader = Reader(cues, thresholds)
         # Bounded memories of pure functions: the same reply is read again after every later turn.

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from src.clinical import text
 from src.clinical.phrases import Lexicon
-from src.steering.cues import GRADES, Answers, Cues, Thresholds
+from src.settings import LexicalThresholds
+from src.steering.cues import GRADES, Answers, Cues
 
 SUICIDAL, FATIGUE = 9, 20
 CONDITIONAL = frozenset({6, 9})
@@ -96,7 +97,7 @@ def answered(said: Short, kind: str, *, often: bool) -> int | None:
 class Reader:
     """Finds what replies and questions say, by the cue lists."""
 
-    def __init__(self, cues: Cues, thresholds: Thresholds) -> None:
+    def __init__(self, cues: Cues, thresholds: LexicalThresholds) -> None:
         self._limits, self._reach = thresholds, cues.reach
         self._cues, self._asked, self._other = (Lexicon(cues.words) for _ in range(3))
         for item, entry in cues.items.items():

@@ -18,7 +18,6 @@ from src.records import Assessment, Call
 from src.settings import BDISettings
 from src.steering.sheet import FIELDS, assessment_schema, parse_assessment
 
-RUBRIC = "prompts/rubric.yaml"
 TELLING_WORDS = 4
 """Words in a row that are no coincidence in the interviewer's lines."""
 _FRAGMENTS = re.compile(r"…|\.{3}|[\"“”„«»:\n]")
@@ -51,7 +50,7 @@ class Scale(BaseModel):
         return self
 
 
-def rubric_text(path: str = RUBRIC) -> str:
+def rubric_text(path: str) -> str:
     """Return the rubric as it stands in prompts: the rules, then the items with their levels."""
     rubric = load_yaml(path, Scale)
     lines = [f"- {' '.join(rule.split())}" for rule in rubric.rules.values()]
@@ -69,11 +68,11 @@ class ScorerTexts:
     repair: string.Template
 
 
-def load_texts(settings: BDISettings, *, rubric: str = RUBRIC) -> ScorerTexts:
+def load_texts(settings: BDISettings) -> ScorerTexts:
     """Read prompt, rubric and repair; a malformed one is an `InputError`."""
     prompt = load_prompt(settings.prompt.path, frozenset({"rubric"}))
     return ScorerTexts(
-        system=fill(prompt, {"rubric": rubric_text(rubric)}),
+        system=fill(prompt, {"rubric": rubric_text(settings.rubric.path)}),
         repair=load_prompt(settings.repair.path, frozenset({"reason"})),
     )
 

@@ -16,15 +16,16 @@ from src.clinical.bdi import BAND_NAMES, SENSITIVE, band
 from src.errors import InputError
 from src.patients.lines import load_lines
 from src.patients.offline import OfflinePatient
-from src.patients.persons import Person, Thresholds, load_persons
+from src.patients.persons import Person, load_persons
 from src.records import Question, Turn
+from src.settings import OfflineThresholds
 
 PERSONS_FILE = Path("conf/personas/offline.yaml")
 LINES_FILE = Path("conf/personas/offline_lines.yaml")
 PERSONS = load_persons(PERSONS_FILE)
 LINES = load_lines(LINES_FILE)
 SETTINGS = yaml.safe_load(Path("conf/patient/offline.yaml").read_text(encoding="utf-8"))
-THRESHOLDS = Thresholds.model_validate(SETTINGS["thresholds"])
+THRESHOLDS = OfflineThresholds.model_validate(SETTINGS["thresholds"], strict=False)
 
 QUESTIONS = {
     1: "I'm glad you came. How have your spirits been?",

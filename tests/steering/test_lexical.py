@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from src.errors import InputError
 from src.prompts import load_yaml, located
 from src.records import Answer, Assessment, Question, Turn
-from src.steering.lexical import Cues, LexicalScorer, Thresholds
+from src.settings import LexicalThresholds
+from src.steering.cues import Cues
+from src.steering.lexical import LexicalScorer
 
 OPTION = yaml.safe_load(located("conf/scorer/lexical.yaml").read_text(encoding="utf-8"))
 CUES = load_yaml(OPTION["cues"], Cues)
-SCORER = LexicalScorer(CUES, Thresholds(**OPTION["thresholds"]))
-ANOTHER = LexicalScorer(CUES, Thresholds(**OPTION["thresholds"]))
+SCORER = LexicalScorer(CUES, LexicalThresholds(**OPTION["thresholds"]))
+ANOTHER = LexicalScorer(CUES, LexicalThresholds(**OPTION["thresholds"]))
 GO_ON = "Please tell me more."
 
 

@@ -7,7 +7,9 @@ import yaml
 from src.errors import InputError
 from src.prompts import load_yaml, located
 from src.records import Assessment, SymptomScore, Turn
-from src.steering.lexical import Cues, LexicalScorer, Thresholds
+from src.settings import LexicalThresholds
+from src.steering.cues import Cues
+from src.steering.lexical import LexicalScorer
 from src.steering.rubric import Rubric, outcomes, wrong
 
 RUBRIC = load_yaml("conf/checks/rubric.yaml", Rubric)
@@ -25,7 +27,7 @@ class Blank:
 
 def lexical() -> LexicalScorer:
     option = yaml.safe_load(located("conf/scorer/lexical.yaml").read_text(encoding="utf-8"))
-    return LexicalScorer(load_yaml(option["cues"], Cues), Thresholds(**option["thresholds"]))
+    return LexicalScorer(load_yaml(option["cues"], Cues), LexicalThresholds(**option["thresholds"]))
 
 
 def test_the_table_holds_every_item_and_denials_and_traps() -> None:
