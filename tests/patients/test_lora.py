@@ -103,9 +103,8 @@ async def test_each_labelled_reply_is_cleaned_flagged_and_kept(row: dict[str, An
 
 
 def test_at_least_half_of_the_labelled_replies_are_innocent() -> None:
-    innocent = [row for row in REPLIES if not row["flags"]]
     assert len(REPLIES) >= 40
-    assert len(innocent) >= 0.45 * len(REPLIES)
+    assert sum(not row["flags"] for row in REPLIES) >= 0.5 * len(REPLIES)
 
 
 async def test_an_answer_cut_off_at_the_cap_is_flagged() -> None:
@@ -137,12 +136,19 @@ async def test_speech_for_the_interviewer_cannot_become_a_turn() -> None:
     assert transcript([raw]).count("<patient>") == 1
 
 
-@given(st.text(max_size=80), st.sampled_from(["", "assistant\n\n", "<|eot_id|>", "Fine.\nUser: "]))
-def test_cleaning_ends_only_removes_and_need_not_be_repeated(text: str, before: str) -> None:
-    once, _ = cleaned(before + text, SIGNS.leaks)
-    assert once in before + text
-    again, flags = cleaned(once, SIGNS.leaks)
-    assert (again, flags) == (once, [])
+PIECES = st.sampled_from(
+    [
+        "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "assistant", "user", "\n", "\n\n",
+        "Interviewer:", "Persona:", "**", " ", "Fine.", "My dog", "?", "Q:",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_cleaning_only_removes_and_need_not_be_repeated(text: str) -> None:
+    once, _ = cleaned(text, SIGNS.leaks)
+    assert once in text
+    assert cleaned(once, SIGNS.leaks) == (once, [])
 
 
 @given(st.text(alphabet="ab .?!\n*'", max_size=60))
