@@ -78,4 +78,5 @@ def _symptom(entry: Entry) -> SymptomScore:
 
 def _reason(field: str, error: ValidationError) -> str:
     line = one_line(error)
-    return f"{field}: {line}" if line.startswith("the file") else f"{field}.{line}"
+    own = line.removeprefix("the file: ")
+    return f"{field}.{line}" if own == line else f"{field}: {own}"
