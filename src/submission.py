@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,9 +38,8 @@ class Batch:
     @property
     def served(self) -> str:
         """Hash in the served adapter's name; empty where no adapter was served."""
-        form = rf"\b{self.manifest.subject}-([0-9a-f]{{8}})\b"
-        found = re.search(form, self.manifest.model_dump_json())
-        return found[1] if found else ""
+        name = self.manifest.served.get("patient", "")
+        return name.removeprefix(f"{self.manifest.subject}-")
 
     @property
     def offline(self) -> bool:
@@ -170,8 +168,7 @@ def _refuse(manifest: Manifest, first: Manifest, place: str, settings: SubmitSet
 
 def _shared(manifest: Manifest) -> dict[str, str]:
     """Return the identity without the name of the persona's own adapter."""
-    own = re.compile(rf"\b{manifest.subject}-[0-9a-f]{{8}}\b")
-    return {key: own.sub("", value) for key, value in manifest.identity.items()}
+    return {key: value for key, value in manifest.identity.items() if key != "patient.model"}
 
 
 def _batch(folder: SubjectFolder, manifest: Manifest, name: str) -> Batch:

@@ -59,7 +59,7 @@ def write(console: Console, settings: SubmitSettings) -> None:
     """Write the files of the runs and print what is in them."""
     assert settings.out is not None
     out = _empty(settings.out)
-    adapters = _adapters(settings.personas)
+    adapters = _adapters(settings.adapters)
     chosen = handed_in(settings)
     texts = official.build((one.entry for one in chosen), settings.layout)
     built = official.Check({path: text.encode() for path, text in texts.items()}, {})

@@ -153,7 +153,7 @@ class SubmitSettings(Settings):
     layout: Literal["per_persona", "combined"]
     split_batches: bool
     offline: bool
-    personas: Annotated[str, Field(min_length=1)]
+    adapters: Annotated[str, Field(min_length=1)]
     bands: Literal["erisk", "manual"]
     check: Annotated[str, Field(min_length=1)] | None
     gold: Annotated[str, Field(min_length=1)] | None
