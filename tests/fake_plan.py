@@ -22,6 +22,7 @@ FaultKind = Literal[
     "html",  # 200, a proxy's page
     "no_choices",  # 200, an error object instead of an answer
     "hang",  # no answer, the connection stays
+    "no_usage",  # 200, an answer whose tokens are not told
     # an answer, but not what was asked for
     "empty",
     "reasoned_away",  # every token went into reasoning: empty, finish `length`

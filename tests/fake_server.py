@@ -213,6 +213,8 @@ class FakeServer:
         )
         entry.prompt_tokens, entry.cached_tokens = usage.prompt, usage.cached
         entry.completion_tokens, entry.reasoning_tokens = usage.completion, usage.reasoning
+        if fault and fault.kind == "no_usage":
+            del found["usage"]
         text = json.dumps(found)
         if fault and fault.kind == "cut_body":
             await self._cut(request, text)
