@@ -143,8 +143,8 @@ def refuse_borrowed(assessment: Assessment, turns: Turns) -> None:
 
 
 def _spoken(messages: Iterable[str]) -> str:
-    """Return the words of all messages, set apart so that no fragment spans two of them."""
-    return "|".join(_words(message) for message in messages)
+    """Return the words of all messages; two blanks between them, so that no fragment spans two."""
+    return "".join(_words(message) for message in messages)
 
 
 def _fragments(evidence: str) -> Iterator[str]:

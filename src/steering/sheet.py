@@ -35,7 +35,7 @@ class Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     evidence: str
-    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    confidence: Annotated[float, Field(ge=0, le=1)]
     score: Score
 
     @model_validator(mode="after")

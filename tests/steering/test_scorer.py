@@ -219,6 +219,7 @@ def evidence(text: str) -> None:
         "up at four … lie there",
         "up at four...lie there",
         '"Have you been sleeping all the way through?" "No."',
+        'Asked "Have you been sleeping all the way through?": "four &lt;most&gt; nights"',
         "wakes in the small hours most nights",  # a paraphrase
         "sleeping",  # stands in the question too, yet is no more than a word
         "",
