@@ -34,12 +34,11 @@ _QUOTED = re.compile(r'"[^"\n]*"|“[^”\n]*”')
 _ASKS = re.compile(r"\?[!?]*[^\w?]*$")
 _PART = re.compile(r"[,;:]|\s[–—-]\s|\b(?:and|or|but)\b", re.IGNORECASE)
 _MARKS = re.compile(
-    r"[{}\[\]`]|</?[a-z]|\*\*|__|^#+ |(?<!\w)\*[^*\n]+\s[^*\n]*\*(?!\w)", re.MULTILINE
+    r"[{}\[\]`]|</?[a-z]|\*\*|__|^#+ |^-{3,}$|(?<!\w)\*[^*\n]+\s[^*\n]*\*(?!\w)", re.MULTILINE
 )
+_ACT = re.compile(r"\*[^*\n]+\*|\([^()\n]+\)")
 _ITEMS = re.compile(r"^\s*(?:[-•*–]|\(?\d+[.)])\s", re.MULTILINE)
 _INLINE_ITEMS = re.compile(r"(?:^|[\s(])1\)\s.*[\s(]2\)\s", re.DOTALL)
-_SHORT = 3
-"""Words of a part at most, to be one of a series."""
 
 
 def _statement(text: str) -> str:
@@ -62,6 +61,8 @@ class Limits(Record):
     """Interrogative clauses within one question mark."""
     series: Annotated[int, Field(ge=1)]
     """Short things named one after the other in a question."""
+    series_words: Annotated[int, Field(ge=1)]
+    """Words of each of them, at most."""
     same: Annotated[float, Field(gt=0, le=1)]
     """Likeness of two questions from which on they are one."""
     same_words: Annotated[int, Field(ge=1)]
@@ -81,6 +82,8 @@ class Rules(Record):
     """Talk about the message, the task or oneself as a model."""
     labels: tuple[str, ...]
     question_words: Phrases
+    requests: Phrases
+    gestures: Phrases
     tags: Phrases
     """Ends that make a statement look like a question."""
     reasons: dict[Breach, str]
@@ -106,17 +109,19 @@ class Guard:
         """Read the rules and the text that asks again; malformed ones are an `InputError`."""
         self._rules = load_yaml(settings.rules.path, Rules)
         self._again = load_prompt(settings.prompt.path, frozenset({"draft", "reasons"}))
-        self._terms = Lexicon({})
-        self._terms.add(self._rules.clinical, "clinical_term")
-        self._terms.add(self._rules.direct, "direct_question")
-        self._innocent, self._aside = Lexicon({}), Lexicon({})
-        self._innocent.add(self._rules.innocent, "innocent")
-        self._aside.add(self._rules.aside, "aside")
-        self._starts, self._tags = Lexicon({}), Lexicon({})
-        self._starts.add(self._rules.question_words, "question")
-        self._tags.add(self._rules.tags, "tag")
-        self._label = _labelled(self._rules.labels, start=r"(?:^|\()\W*")
-        self._stripped = _labelled(self._rules.strip.labels, start=r"\A\W*")
+        rules = self._rules
+        self._terms = _lexicon(clinical_term=rules.clinical, direct_question=rules.direct)
+        self._innocent, self._aside = _lexicon(innocent=rules.innocent), _lexicon(aside=rules.aside)
+        self._starts, self._tags = (
+            _lexicon(question_words=rules.question_words),
+            _lexicon(tags=rules.tags),
+        )
+        self._requests, self._gestures = (
+            _lexicon(requests=rules.requests),
+            _lexicon(gestures=rules.gestures),
+        )
+        self._label = _labelled(rules.labels, start=r"(?:^|\()\W*")
+        self._stripped = _labelled(rules.strip.labels, start=r"\A\W*")
 
     def clean(self, text: str) -> str:
         """Return a message without the speaker's label and the quotes around all of it."""
@@ -136,7 +141,10 @@ class Guard:
         real = [sentence for sentence in asked if not self._tagged(sentence)]
         terms = self._unfit(text, turns[-1].answer.text if turns else "")
         long = len(text.split()) > limits.words or len(sentences(text)) > limits.sentences
-        several = len(real) > 1 or any(self._clauses(one) > limits.clauses for one in real)
+        requests = sum(_begins(self._requests, sentence) for sentence in sentences(plain))
+        several = max(len(real), requests) > 1 or any(
+            self._clauses(one) > limits.clauses for one in real
+        )
         holds: dict[Breach, bool] = {
             "clinical_term": "clinical_term" in terms,
             "direct_question": "direct_question" in terms,
@@ -144,7 +152,7 @@ class Guard:
             "format": self._formatted(text),
             "list": self._lists(text, asked),
             "too_long": long,
-            "question_in_closing": closing and bool(asked),
+            "question_in_closing": closing and bool(asked or requests),
             "repeated_question": not closing and self._repeats(real or sentences(plain), turns),
         }
         return tuple(name for name, held in holds.items() if held)
@@ -190,15 +198,16 @@ class Guard:
         return any(match.group() == tail for _, match in self._tags.find(tail))
 
     def _clauses(self, sentence: str) -> int:
-        return sum(map(self._starts_question, _PART.split(sentence)))
+        return sum(_begins(self._starts, part) for part in _PART.split(sentence))
 
     def _formatted(self, text: str) -> bool:
         if _MARKS.search(text) or self._label.search(text):
             return True
-        return any(True for _ in self._aside.find(_spaced(text)))
+        acts = any(_begins(self._gestures, act.strip("*()")) for act in _ACT.findall(text))
+        return acts or any(True for _ in self._aside.find(_spaced(text)))
 
     def _lists(self, text: str, asked: list[str]) -> bool:
-        if len(_ITEMS.findall(text)) > 1 or _INLINE_ITEMS.search(text):
+        if len(_ITEMS.findall(text)) > 1 or text.count("•") > 1 or _INLINE_ITEMS.search(text):
             return True
         return any(self._series(one) > self._rules.limits.series for one in asked)
 
@@ -217,15 +226,17 @@ class Guard:
 
     def _series(self, sentence: str) -> int:
         """Return how many short things a question names in a row."""
+        limits = self._rules.limits
         longest = run = 0
         for part in filter(str.strip, _PART.split(sentence)):
-            short = len(part.split()) <= _SHORT and not self._starts_question(part)
-            run = run + 1 if short else 0
-            longest = max(longest, run)
+            if _begins(self._starts, part):
+                run = 0
+                continue
+            run += 1
+            short = len(part.split()) <= limits.series_words
+            longest = max(longest, run if short or run > 1 else 0)
+            run = run if short else 0  # a longer part may end a series, no more
         return longest
-
-    def _starts_question(self, part: str) -> bool:
-        return any(not match.start() for _, match in self._starts.find(_spaced(part)))
 
 
 def _questions(text: str) -> list[str]:
@@ -236,6 +247,18 @@ def _questions(text: str) -> list[str]:
 
 def _topics(question: str) -> set[str]:
     return {word.removesuffix("s") for word in content_words(question)}
+
+
+def _lexicon(**lists: Phrases) -> Lexicon:
+    """Return the phrases of one list or of several, each under its list's name."""
+    lexicon = Lexicon({})
+    for name, phrases in lists.items():
+        lexicon.add(phrases, name)
+    return lexicon
+
+
+def _begins(lexicon: Lexicon, text: str) -> bool:
+    return any(not match.start() for _, match in lexicon.find(_spaced(text)))
 
 
 def _spaced(text: str) -> str:

@@ -102,7 +102,7 @@ async def written(
 def test_at_least_80_messages_are_labelled_and_half_of_them_are_innocent() -> None:
     breaches = sum(bool(message.expected) for message in LABELLED)
     assert len(LABELLED) >= 80
-    assert abs(breaches - len(LABELLED) / 2) <= 5
+    assert 0.45 <= breaches / len(LABELLED) <= 0.55
     assert sum(message.kept for message in LABELLED) >= 30
 
 
@@ -111,7 +111,7 @@ SETS = {
     "tuned on": ([message for message in LABELLED if not message.kept], 0.95, 0.9),
     "kept aside": ([message for message in LABELLED if message.kept], 0.9, 0.9),
 }
-"""Messages, least recall and least precision; of those kept aside, one miss is six hundredths."""
+"""Messages, least recall and least precision; of those kept aside one miss weighs much more."""
 
 
 @pytest.mark.parametrize("name", SETS)
