@@ -46,10 +46,12 @@ def parsed(content: bytes) -> list[Any]:
 
 
 def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if doubled := [key for key in keys if keys.count(key) > 1]:
-        raise ValueError(f"is no JSON without doubt: the key {shown(doubled[0])} stands twice")
-    return dict(pairs)
+    row: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in row:
+            raise ValueError(f"is no JSON without doubt: the key {shown(key)} stands twice")
+        row[key] = value
+    return row
 
 
 def is_number(value: object) -> bool:
