@@ -201,7 +201,7 @@ class Guard:
         return sum(_begins(self._starts, part) for part in _PART.split(sentence))
 
     def _formatted(self, text: str) -> bool:
-        if _MARKS.search(text) or self._label.search(text):
+        if not words(text) or _MARKS.search(text) or self._label.search(text):
             return True
         acts = any(_begins(self._gestures, act.strip("*()")) for act in _ACT.findall(text))
         return acts or any(True for _ in self._aside.find(_spaced(text)))

@@ -215,6 +215,12 @@ async def test_a_good_message_passes_unchanged_and_unmarked() -> None:
     assert question.focus == (1,)
 
 
+@pytest.mark.parametrize("empty", ['""', "Interviewer:", " \n", "…", "🙂"])
+async def test_a_message_without_a_word_is_no_message(empty: str) -> None:
+    question = await written(empty, GOOD)
+    assert (question.text, question.flags) == (GOOD, ("format",))
+
+
 async def test_an_unfit_message_is_asked_for_again_with_the_reason_and_counted() -> None:
     speaker = Speaker(UNFIT, GOOD)
     guidance = Guidance(text="", focus=(1,))
