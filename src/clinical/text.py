@@ -39,7 +39,7 @@ _STAGE = re.compile(
 )
 _MARKDOWN = re.compile(r"[*_#>~]+|^\s*(?:[-•]|\d+[.)])\s+", re.MULTILINE)
 _CONTRACTED = tuple(
-    (re.compile(rf"\b{long}\b"), short)
+    (re.compile(rf"\b(?:{long})\b"), short)
     for long, short in (
         ("can ?not|cant", "can't"),
         ("(do|does|did|is|are|was|were|has|have|had|would|could|should) not", r"\1n't"),

@@ -28,12 +28,12 @@ async def hold(cast: Cast, turns: list[Turn], keep: Callable[[Turn], Awaitable[N
             break
         assert question is not None
         answer = await cast.patient.reply(turns, question)
-        turn = await _scored(cast, turns, question, answer)
+        turn, silence = await _scored(cast, turns, question, answer)
         turns.append(turn)
         await keep(turn)
-        last = [UNSCORED in turn.flags for turn in turns[-UNSCORED_IN_A_ROW:]]
-        if last == [True] * UNSCORED_IN_A_ROW:
-            raise ScorerFailed(f"no assessment on {UNSCORED_IN_A_ROW} turns in a row")
+        if silence and _silent(turns):
+            text = f"no assessment on {UNSCORED_IN_A_ROW} turns in a row, at last: {silence}"
+            raise ScorerFailed(text, transport=silence.transport)
     return Interview(
         subject=cast.subject,
         sample=cast.sample,
@@ -45,17 +45,24 @@ async def hold(cast: Cast, turns: list[Turn], keep: Callable[[Turn], Awaitable[N
     )
 
 
-async def _scored(cast: Cast, turns: list[Turn], question: Question, answer: Answer) -> Turn:
+async def _scored(
+    cast: Cast, turns: list[Turn], question: Question, answer: Answer
+) -> tuple[Turn, ScorerFailed | None]:
     """Return the finished turn; where scoring fails it stays unscored, which is not zero."""
     flags = tuple(flag for flag in answer.flags if flag == SENSITIVE)
     turn = Turn(number=len(turns) + 1, question=question, answer=answer, flags=flags)
     if cast.scorer is None or cast.scorer_when == "end":
-        return turn
+        return turn, None
     try:
         assessment = await cast.scorer.score([*turns, turn])
-    except ScorerFailed:
-        return turn.model_copy(update={"flags": (*flags, UNSCORED)})
-    return turn.model_copy(update={"assessment": assessment})
+    except ScorerFailed as error:
+        return turn.model_copy(update={"flags": (*flags, UNSCORED)}), error
+    return turn.model_copy(update={"assessment": assessment}), None
+
+
+def _silent(turns: list[Turn]) -> bool:
+    last = [UNSCORED in turn.flags for turn in turns[-UNSCORED_IN_A_ROW:]]
+    return last == [True] * UNSCORED_IN_A_ROW
 
 
 async def _final(cast: Cast, turns: list[Turn]) -> Assessment | None:

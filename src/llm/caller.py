@@ -15,6 +15,8 @@ from src.settings import CallSettings, ModelSettings
 
 BYTES_PER_TOKEN = 2
 """A lower bound for the tokenizers in use, so that bytes / 2 bounds the tokens from above."""
+USUAL_BYTES_PER_TOKEN = 4
+"""What providers reckon with when they weigh a request against a token rate."""
 MESSAGE_BYTES = 16
 """What the chat template adds to each message, at most."""
 
@@ -119,13 +121,13 @@ class Caller:
         """Send once, and write down what came of it whatever that is."""
         seed = seed_of(self._run_seed, self._subject, self._sample, request.turn, self._role)
         body = body_of(request, self._name, self._model.settings, budget=budget, seed=seed)
-        bound = size_of(request.messages) // BYTES_PER_TOKEN + budget
+        weight = max(size_of(request.messages) // USUAL_BYTES_PER_TOKEN, budget)
         label = f"{self._subject}/{self._sample}/{request.turn}/{self._role}"
         started, outcome, found = time.monotonic(), "cancelled", None
         self._book.asked(self._role, request.turn)
         try:
             answer = await self._model.chat(
-                body, seconds=request.settings.timeout, tokens=bound, label=label
+                body, seconds=request.settings.timeout, tokens=weight, label=label
             )
             found = read_response(answer, whole=request.schema is not None)
             outcome = found.failure or "ok"
