@@ -22,6 +22,7 @@ FaultKind = Literal[
     "html",  # 200, a proxy's page
     "no_choices",  # 200, an error object instead of an answer
     "hang",  # no answer, the connection stays
+    "trickle",  # a blank now and then, for ever
     "no_usage",  # 200, an answer whose tokens are not told
     # an answer, but not what was asked for
     "empty",
@@ -135,3 +136,5 @@ class Plan(Strict):
     keep_bodies: bool = True
     counts: bool = True
     """Whether `/tokenize` is there."""
+    count_failures: int = 0
+    """How many of the first `/tokenize` requests end in a 503."""

@@ -136,6 +136,9 @@ class FakeServer:
         if not self.plan.counts or model is None or model.profile == "openai":
             entry.status = 404
             return web.json_response({"detail": "Not Found"}, status=404)
+        if sum(e.path == "tokenize" for e in self.log) <= self.plan.count_failures:
+            entry.status = 503
+            return web.json_response({"detail": "Busy"}, status=503)
         entry.status, entry.delivered = 200, True
         count = tokens_of(body["messages"])
         return web.json_response({"count": count, "max_model_len": model.context, "tokens": []})
@@ -228,6 +231,8 @@ class FakeServer:
         match fault.kind:
             case "hang":
                 await asyncio.sleep(LONG)
+            case "trickle":
+                await self._trickle(request)
             case "dropped":
                 self._drop(request)
             case "html":
@@ -237,6 +242,13 @@ class FakeServer:
             case _:
                 pass
         return None
+
+    async def _trickle(self, request: web.Request) -> None:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.02)
 
     async def _cut(self, request: web.Request, text: str) -> None:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -30,7 +30,7 @@ SCHEMA: dict[str, Any] = {
 async def asking(
     *faults: Fault, name: str = GEMMA, plan: Plan | None = None, **changes: object
 ) -> AsyncIterator[tuple[FakeServer, Model]]:
-    async with FakeServer(plan or Plan(faults=faults)) as server:
+    async with asyncio.timeout(30), FakeServer(plan or Plan(faults=faults)) as server:
         model = Model(model_settings(server.url, name, **changes), KEY)
         try:
             yield server, model
@@ -267,6 +267,12 @@ async def test_a_prompt_that_cannot_fit_is_never_sent() -> None:
     assert (caught.value.kind, caught.value.transport) == ("context_exceeded", False)
     assert [entry.path for entry in server.log] == ["tokenize"]
     assert book.calls == []
+
+
+async def test_counting_is_tried_again_like_any_call() -> None:
+    async with asking(plan=Plan(count_failures=2), context=2000) as (server, model):
+        await caller(model).ask(request(long(4200)))
+    assert [entry.path for entry in server.log] == ["tokenize"] * 3 + ["chat"]
 
 
 async def test_where_nobody_counts_the_bound_decides() -> None:

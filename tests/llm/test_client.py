@@ -28,7 +28,7 @@ ROUNDS, CALLS = 5, 30
 async def asking(
     plan: Plan | None = None, name: str = GEMMA, *, key: str | None = None, **changes: object
 ) -> AsyncIterator[tuple[FakeServer, Model]]:
-    async with FakeServer(plan) as server:
+    async with asyncio.timeout(30), FakeServer(plan) as server:
         model = Model(model_settings(server.url, name, **changes), key)
         try:
             yield server, model
@@ -117,9 +117,10 @@ async def test_a_server_that_is_not_there_is_a_failed_transport() -> None:
             await chat(model)
 
 
-async def test_a_hanging_call_ends_at_its_own_time_limit() -> None:
+@pytest.mark.parametrize("kind", ["hang", "trickle"])
+async def test_a_call_without_end_ends_at_its_own_time_limit(kind: FaultKind) -> None:
     began = asyncio.get_running_loop().time()
-    error, server = await failing(Fault(kind="hang"), seconds=0.2)
+    error, server = await failing(Fault(kind=kind), seconds=0.2)
     assert error.args == (f"{server.url}: no answer within 0.2 s",)
     assert asyncio.get_running_loop().time() - began < 2
 
@@ -153,6 +154,32 @@ async def test_the_seconds_that_a_server_asks_for_are_kept() -> None:
     error, _ = await failing(Fault(kind="rate_limited", after=7.5))
     assert isinstance(error, TryAgain)
     assert error.after == 7.5
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "request_refused"),
+        (401, "server_error"),
+        (403, "server_error"),
+        (404, "server_error"),
+        (408, "transport_failed"),
+        (409, "transport_failed"),
+        (413, "request_refused"),
+        (422, "request_refused"),
+        (429, "rate_limited"),
+        (500, "transport_failed"),
+        (502, "transport_failed"),
+        (529, "transport_failed"),
+    ],
+)
+def test_each_status_is_one_kind_and_a_wait_is_kept(status: int, kind: str) -> None:
+    found = failure_of(status, "<html>no JSON</html>", {"retry-after": "2.5"}, "here", hide="")
+    assert isinstance(found, ModelFailed | ServerError)
+    assert found.kind == kind
+    if kind in {"rate_limited", "transport_failed"}:
+        assert isinstance(found, TryAgain)
+        assert found.after == 2.5
 
 
 @pytest.mark.parametrize("value", ["Mon, 30 Nov 2026 12:00:00 GMT", "-3", ""])
