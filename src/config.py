@@ -80,7 +80,7 @@ def validated(plain: dict[str, object], model: type[SettingsModel]) -> SettingsM
 
 def options() -> dict[str, list[str]]:
     """Return every group of conf/ with the names of its options."""
-    skipped = {"personas", "lexicon", "checks"}  # data files, not options
+    skipped = {"personas", "lexicon", "checks", "prices"}  # data files, not options
     return {
         folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
         for folder in sorted(CONF.iterdir())

@@ -181,7 +181,7 @@ def test_offline_persons_are_no_easier_to_read_than_real_conversations(
         assert isinstance(value, float)
         return value
 
-    tacit("src.run", "persona=all", "samples=3", f"outputs={tmp_path}")
+    tacit("src.run", "experiment=offline", "persona=all", "samples=3", f"outputs={tmp_path}")
     names = ("erisk2026_transcripts", "dsgt2025_submissions", "conversations")
     real = closeness(*(shared_data / f"{name}.jsonl" for name in names))
     assert closeness(tmp_path / "offline") <= real + CANARY_MARGIN

@@ -13,6 +13,7 @@ from src.errors import InputError
 from src.settings import RunSettings, ScoreSettings
 
 OPTIONS = [f"{group}={option}" for group, options in config.options().items() for option in options]
+OFFLINE = ("experiment=offline",)
 BAD_PERSONAS = [
     "0", "21", "07", "07x", "on", "true", "7.0", "1_0", "1e3", "-1", "[]", "[1,1]", "null",
     "[1,21]", "[1,2_0]", "", "seven", "[all]",
@@ -21,7 +22,7 @@ BAD = [
     *(f"persona={value}" for value in BAD_PERSONAS),
     "samples=0", "samples=1_0", "samples=1e1", "samples=2.0", "samples=many", "samples=true",
     "nonsense=1", "+nonsense=1", "~scorer", "orchestrator.nonsense=1", "scorer=nonsense",
-    "experiment=nonsense", "orchestrator.confidence_threshold=1.5",
+    "experiment=nonsense experiment=nonsense", "orchestrator.confidence_threshold=1.5",
     "orchestrator.coverage_share=-0.1", "orchestrator.max_messages=1", "tree.turns_max=-1",
     "tree.bm25=best", "analyst.imputation=some", "analyst=mean", "seed=-1", "seed=null",
     "run=../elsewhere", "run=a/b", "run=", "redo=[7/3]", "reason=why", "redo=[7] reason=x",
@@ -33,13 +34,16 @@ BAD = [
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_of_every_group_composes_and_validates(option: str) -> None:
-    config.read_settings("config", RunSettings, [option])
+    group, _, name = option.partition("=")
+    if group == "models":  # what is described beside it plays no part
+        option = f"models=[{name}]"
+    config.read_settings("config", RunSettings, [*OFFLINE, option])
 
 
 @pytest.mark.parametrize("experiment", config.options()["experiment"])
 def test_every_experiment_builds_its_players(experiment: str) -> None:
     settings = config.read_settings("config", RunSettings, [f"experiment={experiment}"])
-    build.Casting(settings).cast("persona-07", 1)
+    build.Casting(settings)
     build.analyst(settings.analyst)
 
 
@@ -48,9 +52,9 @@ def test_every_scorer_scores_recorded_conversations(scorer: str) -> None:
     config.read_settings("score", ScoreSettings, [f"scorer={scorer}"])
 
 
-def test_the_defaults_are_the_offline_experiment() -> None:
+def test_the_defaults_are_the_hybrid_experiment() -> None:
     plain = config.read_settings("config", RunSettings, [])
-    assert plain == config.read_settings("config", RunSettings, ["experiment=offline"])
+    assert plain == config.read_settings("config", RunSettings, ["experiment=hybrid"])
 
 
 def test_one_persona_several_and_all() -> None:
@@ -73,7 +77,7 @@ def test_bad_input_ends_with_one_line_exit_2_and_nothing_written(
     overrides: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(InputError) as refused:
-        run.run([*overrides.split(" "), f"outputs={tmp_path / 'outputs'}"])
+        run.run([*OFFLINE, *overrides.split(" "), f"outputs={tmp_path / 'outputs'}"])
     assert refused.value.exit_code == 2
     assert len(str(refused.value).splitlines()) == 1
     assert capsys.readouterr().out == ""
@@ -82,7 +86,7 @@ def test_bad_input_ends_with_one_line_exit_2_and_nothing_written(
 
 @pytest.mark.parametrize("override", ["persona=07", "nonsense=1", "tree.path=README.md", "-m"])
 def test_a_process_ends_with_that_line_and_exit_2(override: str, tmp_path: Path) -> None:
-    ended = tacit("src.run", override, f"outputs={tmp_path / 'outputs'}")
+    ended = tacit("src.run", *OFFLINE, override, f"outputs={tmp_path / 'outputs'}")
     assert ended.returncode == 2
     assert ended.stderr.startswith("tacit: ")
     assert ended.stderr.count("\n") == 1
@@ -95,7 +99,7 @@ def test_a_process_ends_with_that_line_and_exit_2(override: str, tmp_path: Path)
     [
         ("persona=07", "persona=07: a number from 1 to 20, a list of different ones"),
         ("-m", "persona=[1,2,7]"),
-        ("scorer=nonsense", "choose from lexical"),
+        ("scorer=nonsense", "choose from gemma, gpt"),
         ("orchestrator.max_mesages=3", "orchestrator.max_mesages: no such key"),
         ("orchestrator.confidence_threshold=1.5", "less than or equal to 1, not 1.5"),
         ("tree.path=README.md", "README.md"),
@@ -104,7 +108,7 @@ def test_a_process_ends_with_that_line_and_exit_2(override: str, tmp_path: Path)
 )
 def test_the_line_says_what_is_wrong_and_the_way_on(override: str, hint: str) -> None:
     with pytest.raises(InputError, match=re.escape(hint)):
-        run.run([override])
+        run.run([*OFFLINE, override])
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_cfg_may_stand_anywhere(arguments: list[str]) -> None:
 def test_help_names_every_key_and_option() -> None:
     shown = tacit("src.run", "--help").stdout
     for word in chain(config.compose_plain("config", []), ["median", "exit codes", "resumes"]):
-        assert word in shown
+        assert word in shown, word
 
 
 def test_paths_mean_the_same_from_any_folder(tmp_path: Path) -> None:
@@ -149,7 +153,7 @@ def test_a_missing_placeholder_in_a_prompt_is_one_line(tmp_path: Path) -> None:
     mine = tmp_path / "guidance.yaml"
     mine.write_text(text.replace("${left}", "few"), encoding="utf-8")
     with pytest.raises(InputError, match=r"low_budget: the placeholder \$\{left\} is missing"):
-        run.run([f"orchestrator.texts={mine}", f"outputs={tmp_path / 'outputs'}"])
+        run.run([*OFFLINE, f"orchestrator.texts={mine}", f"outputs={tmp_path / 'outputs'}"])
     assert not (tmp_path / "outputs").exists()
 
 
@@ -174,6 +178,6 @@ def test_a_malformed_file_is_named_with_its_place(
     mine = tmp_path / "mine.yaml"
     mine.write_text(text.replace(*change, 1), encoding="utf-8")
     with pytest.raises(InputError, match=re.escape(f"{mine}: {place}")) as refused:
-        run.run([f"{key}={mine}", f"outputs={tmp_path / 'outputs'}"])
+        run.run([*OFFLINE, f"{key}={mine}", f"outputs={tmp_path / 'outputs'}"])
     assert len(str(refused.value).splitlines()) == 1
     assert not (tmp_path / "outputs").exists()

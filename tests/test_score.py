@@ -104,7 +104,7 @@ def test_after_every_turn_the_reading_has_seen_only_what_was_said(tmp_path: Path
 def test_a_run_is_read_like_recorded_conversations_with_its_simulated_truth(
     tmp_path: Path,
 ) -> None:
-    tacit("src.run", "persona=[3,18]", "samples=3", f"outputs={tmp_path}")
+    tacit("src.run", "experiment=offline", "persona=[3,18]", "samples=3", f"outputs={tmp_path}")
     content = written(str(tmp_path / "offline"), out=tmp_path / "o.json")
     found = rows(content)
     assert [row["person"] for row in found] == ["persona-03"] * 3 + ["persona-18"] * 3
@@ -136,7 +136,7 @@ def test_the_recorded_answer_and_the_best_constant_stand_beside_the_scorers(
     ("arguments", "line"),
     [
         (["no/such/file"], "no/such/file: neither key=value nor a file that exists"),
-        ([], "nothing to score"),
+        ([], "name a file of conversations"),
         (["README.md"], "README.md: line 1"),
         (["README.md", "out=/no/such/folder/o.json"], "out=/no/such/folder/o.json"),
         (["README.md", "turns=some"], "turns"),

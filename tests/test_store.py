@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from src.config import read_settings
 from src.errors import DiskError, FolderError
 from src.interview.loop import hold
-from src.provenance import manifest_of
+from src.llm.servers import Servers
+from src.provenance import manifests_of
 from src.records import Failure, Interview, Turn
 from src.settings import RunSettings
 from src.store import Manifest, SampleState, SubjectFolder, digest_of, subject_folders
@@ -23,7 +24,8 @@ from src.store import Manifest, SampleState, SubjectFolder, digest_of, subject_f
 @pytest.fixture(scope="session")
 def manifest() -> Manifest:
     settings = read_settings("config", RunSettings, ["experiment=offline"])
-    return manifest_of(settings, run="offline")[0].model_copy(update={"subject": "persona-07"})
+    found, _ = manifests_of(settings, Servers(services={}), ["persona-07"], Path("nowhere"))
+    return found["persona-07"]
 
 
 @pytest.fixture
@@ -139,7 +141,8 @@ def test_the_manifest_holds_copies_hashes_and_intended_use(folder: SubjectFolder
 def test_the_digest_is_blind_to_how_much_and_where_and_sees_how() -> None:
     def digest(*overrides: str) -> str:
         settings = read_settings("config", RunSettings, ["experiment=offline", *overrides])
-        return manifest_of(settings, run="x")[0].digest
+        found, _ = manifests_of(settings, Servers(services={}), ["persona-07"], Path("nowhere"))
+        return found["persona-07"].digest
 
     same = ["samples=3", "persona=9", "limits.interviews=2", "analyst=median", "bands=manual"]
     other = ["orchestrator.max_messages=12", "seed=1", "tree.turns_max=3", "tree.bm25=okapi"]

@@ -10,7 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from src.errors import DeadlineExceeded, InterviewError, Stopped, TacitError
+from src.errors import (
+    DeadlineExceeded,
+    InterviewError,
+    QuotaExhausted,
+    ServerError,
+    Stopped,
+    TacitError,
+)
 from src.interview.loop import hold
 from src.interview.roles import Cast
 from src.records import Failure, Interview, Turn
@@ -27,13 +34,17 @@ class Owed:
 
 
 class StopRequest:
-    """Whether a signal asked the run to end. The first waits for the turns in flight."""
+    """Why the run is to end, if it is. The first signal waits for the turns in flight."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
+        self.error: TacitError | None = None
+        """Something that concerns all interviews, such as an empty account."""
 
     def refuse_more(self) -> None:
-        """Raise `Stopped` if a signal came."""
+        """Raise `Stopped` if a signal came, or what concerns everyone."""
+        if self.error is not None:
+            raise self.error
         if self.signal is not None:
             raise Stopped(self.signal)
 
@@ -74,7 +85,7 @@ async def hold_all(
     async def work() -> None:
         for job in queue:
             await _hold_one(job, deadline, stop)
-            if stop.signal is not None:
+            if stop.signal is not None or stop.error is not None:
                 return
 
     try:
@@ -94,7 +105,9 @@ async def _hold_one(job: Owed, deadline: float | None, stop: StopRequest) -> Non
     try:
         async with asyncio.timeout(deadline):
             interview = await hold(job.cast, job.turns, keep)
-    except Stopped:
+    except (Stopped, QuotaExhausted, ServerError) as error:
+        if not isinstance(error, Stopped):
+            stop.error = error  # the others finish the turns that are paid for
         return
     except TimeoutError:
         interview = _failed(job, DeadlineExceeded(f"not finished within {deadline:g} s"))
