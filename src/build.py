@@ -191,6 +191,13 @@ def refuse_unaccepted(settings: RunSettings | ScoreSettings) -> None:
                 )
 
 
+def schema_roles(settings: RunSettings) -> list[str]:
+    """Return the roles whose model must answer by a schema."""
+    by_schema = (BDISettings, MonolithSettings)
+    roles = {"scorer": settings.scorer, "interviewer": settings.interviewer}
+    return [role for role, player in roles.items() if isinstance(player, by_schema)]
+
+
 def subjects(settings: RunSettings, servers: Servers, root: Path) -> tuple[list[str], list[str]]:
     """Return the subjects by name, and what to say of those that are missing.
 

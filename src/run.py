@@ -76,6 +76,7 @@ async def _hold_and_answer(
                 local_hosts=settings.local_hosts if settings.privacy == "local" else None,
             )
         )
+        await servers.prove_schemas(build.schema_roles(settings))
         names, notes = build.subjects(settings, servers, root)
         watch = Watch(console, prices)
         subjects = [
@@ -88,7 +89,7 @@ async def _hold_and_answer(
         for subject in subjects:
             subject.folder.refuse_other(manifests[subject.subject].identity)
         differences = [*(f"not the same: {line}" for line in differences), *_versions(subjects)]
-        _introduce(console, servers, [*differences, *notes])
+        _introduce(console, servers, [*differences, *notes, *servers.notes])
         for subject in subjects:
             stack.callback(subject.folder.close)
             subject.folder.open(manifests[subject.subject], inputs)

@@ -15,7 +15,7 @@ from src.errors import ModelFailed, QuotaExhausted, ServerError
 from src.settings import ModelSettings
 
 Message = Mapping[str, str]
-LIST_TIMEOUT = 5.0
+LIST_TIMEOUT = 4.0
 """Seconds within which a server must list its models or count a prompt."""
 LABEL = "X-Tacit-Call"
 """Header that names subject, sample, turn and role, for a server's log."""
@@ -57,11 +57,11 @@ class Model:
     async def close(self) -> None:
         await self._client.close()
 
-    async def listed(self) -> tuple[str, ...]:
-        """Return the names of the models that the server lists."""
+    async def listed(self) -> dict[str, str | None]:
+        """Return the models that the server lists by name, with the day of an announced end."""
         answer = await self._send("GET", "/models", None, seconds=LIST_TIMEOUT)
         try:
-            return tuple(str(model["id"]) for model in answer["data"])
+            return {str(model["id"]): model.get("shutdown_date") for model in answer["data"]}
         except (KeyError, TypeError) as error:
             raise ModelFailed(f"{self.settings.base_url}/models lists nothing") from error
 

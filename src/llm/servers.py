@@ -13,12 +13,15 @@ from urllib.parse import urlsplit
 
 from src.errors import InputError, ModelFailed, ServerError
 from src.llm.client import Model
+from src.llm.responses import read_response
+from src.llm.structured import canary_holds, canary_messages, canary_schema
 from src.settings import ModelSettings
 
 WAYS_ON = (
     "start the servers (conf/models says where they are looked for), choose another scorer "
     "(scorer=lexical needs none), or run experiment=offline"
 )
+CANARY_TOKENS, CANARY_TIMEOUT = 64, 60.0
 PERSONA_ROLE = "patient"
 """The role in which a model is an adapter of its own for each subject."""
 Asked = Mapping[str, Sequence[str]]
@@ -32,8 +35,8 @@ class Service:
     key: str
     """Name in `models`."""
     model: Model
-    listed: tuple[str, ...]
-    """Everything that its server lists."""
+    listed: Mapping[str, str | None]
+    """Everything that its server lists, with the day of an announced end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,40 @@ class Servers:
             else service.model.settings.name
             for role, service in self.services.items()
         }
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what a user should know of the chosen models."""
+        return [
+            f"{service.model.settings.name} is announced to end on {day}"
+            for service in {service.key: service for service in self.services.values()}.values()
+            if (day := service.listed.get(service.model.settings.name))
+        ]
+
+    async def prove_schemas(self, roles: Sequence[str]) -> None:
+        """Raise a `ServerError` unless the local servers of these roles enforce a JSON schema.
+
+        A canary asks for prose under a schema that leaves one answer. Where every answer is paid
+        for, the first real one is the proof, since each is read strictly.
+        """
+        for role in roles:
+            service = self.services.get(role)
+            if service is None or service.model.settings.backend != "vllm":
+                continue
+            name = service.model.settings.name
+            schema = {"name": "canary", "strict": True, "schema": canary_schema()}
+            body = {
+                "model": name,
+                "messages": canary_messages(),
+                "max_tokens": CANARY_TOKENS,
+                "temperature": 0.0,
+                "response_format": {"type": "json_schema", "json_schema": schema},
+            }
+            answer = await service.model.chat(
+                body, seconds=CANARY_TIMEOUT, tokens=CANARY_TOKENS, label="preflight/0/0/canary"
+            )
+            if not canary_holds(read_response(answer, whole=False).text):
+                raise ServerError(f"{name}: its server does not enforce JSON schemas; {WAYS_ON}")
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -117,7 +154,7 @@ def key_of(model: ModelSettings) -> str | None:
     return key
 
 
-def adapter_of(subject: str, listed: Sequence[str]) -> str | None:
+def adapter_of(subject: str, listed: Iterable[str]) -> str | None:
     """Return a subject's served adapter, matched by prefix; two are a `ServerError`."""
     matches = [name for name in listed if name.startswith(f"{subject}-")]
     if len(matches) > 1:
@@ -125,11 +162,11 @@ def adapter_of(subject: str, listed: Sequence[str]) -> str | None:
     return matches[0] if matches else None
 
 
-async def _listed(opened: Mapping[str, Model]) -> dict[str, tuple[str, ...]]:
+async def _listed(opened: Mapping[str, Model]) -> dict[str, dict[str, str | None]]:
     """Return what each model's server lists; every server is asked once, all at the same time."""
     one_each = {model.settings.base_url: model for model in opened.values()}
 
-    async def ask(model: Model) -> tuple[str, ...]:
+    async def ask(model: Model) -> dict[str, str | None]:
         try:
             return await model.listed()
         except ModelFailed as error:
@@ -144,7 +181,7 @@ def _first_listed(
     role: str,
     names: Sequence[str],
     models: Mapping[str, ModelSettings],
-    listed: Mapping[str, Sequence[str]],
+    listed: Mapping[str, Mapping[str, str | None]],
     *,
     fixed: bool,
 ) -> str:
