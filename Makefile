@@ -10,7 +10,7 @@ run: setup  ## the main job: 20 offline interviews with persona 7, no model, no 
 	$(BIN)/python -m src.run experiment=offline persona=7
 
 test: setup  ## every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: setup  ## style, types, import direction, size
 	$(BIN)/ruff check src tests
