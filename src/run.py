@@ -26,7 +26,8 @@ from src.prompts import load_yaml, located, shown
 from src.provenance import manifests_of, remembered_models, settings_to_repeat
 from src.records import INTENDED_USE
 from src.settings import RunSettings
-from src.subject import SubjectRun
+from src.store import SubjectFolder
+from src.subject import SubjectRun, owed_samples
 from src.summary import answer_lines, table, what_went_wrong
 
 SPARE_FILES = 32
@@ -67,6 +68,8 @@ async def _hold_and_answer(
         stack.enter_context(stop.listening())
         casting = build.Casting(settings)
         prices = load_yaml(settings.prices, Prices)
+        if settings.only is None and not settings.redo and _all_held(settings, root):
+            settings = settings.model_copy(update={"only": "analysis"})  # no server is needed
         asked = {} if settings.only else settings.asked_models
         servers = await stack.enter_async_context(
             open_servers(
@@ -98,6 +101,12 @@ async def _hold_and_answer(
         with watch.showing():
             await _hold(settings, subjects, stop)
     return subjects
+
+
+def _all_held(settings: RunSettings, root: Path) -> bool:
+    """Whether every interview that the command asks for has been held before."""
+    folders = [SubjectFolder(root / build.persona_name(n)) for n in settings.personas]
+    return all(f.manifest() and not owed_samples(settings, f)[0] for f in folders)
 
 
 async def _hold(settings: RunSettings, subjects: Sequence[SubjectRun], stop: StopRequest) -> None:

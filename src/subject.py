@@ -1,5 +1,6 @@
 """One subject of a run: what is owed of it, and its answer once nothing is."""
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -51,15 +52,7 @@ class SubjectRun:
 
     def owed(self) -> Iterator[Owed]:
         """Yield the interviews to hold; the journal is read when the first one is asked for."""
-        limits, retry = self._settings.limits, self._settings.retry_failed
-        states = self.folder.load()
-        samples = {n: states.get(n, SampleState()) for n in range(1, self._settings.samples + 1)}
-        owed = {
-            n: state
-            for n, state in samples.items()
-            if state.owed(attempts=limits.attempts, retry_failed=retry)
-        }
-        finished = [state.ended for n, state in samples.items() if n not in owed and state.ended]
+        owed, finished = owed_samples(self._settings, self.folder)
         self._watch.begin(self.subject, self._settings.samples, finished)
         self._left = len(owed)
         for n, state in owed.items():
@@ -86,7 +79,9 @@ class SubjectRun:
             require_enough(len(valid), planned, share=about.min_share, least=about.min_interviews)
             consensus = await analyst(about).analyse(valid)
         except TooFewInterviews as error:
-            self.shortfall = str(error)
+            failed = Counter(i.failure.kind for i in ended if i.failure)
+            kinds = ", ".join(f"{kind} {n}" for kind, n in failed.most_common())
+            self.shortfall = f"{error}{f'; failed: {kinds}' if kinds else ''}"
             if self._settings.only is None:
                 self.folder.write_summary(unanswered_page(self.subject, self.shortfall, ended))
             return
@@ -115,6 +110,17 @@ class SubjectRun:
         self._left -= 1
         if self._left == 0:
             await self.analyse()
+
+
+def owed_samples(
+    settings: RunSettings, folder: SubjectFolder
+) -> tuple[dict[int, SampleState], list[Interview]]:
+    """Return the samples that a command has to go on with, and the interviews it may leave."""
+    states = folder.load()
+    samples = {n: states.get(n, SampleState()) for n in range(1, settings.samples + 1)}
+    attempts, retry = settings.limits.attempts, settings.retry_failed
+    owed = {n: s for n, s in samples.items() if s.owed(attempts=attempts, retry_failed=retry)}
+    return owed, [s.ended for n, s in samples.items() if n not in owed and s.ended]
 
 
 class SampleBook:
