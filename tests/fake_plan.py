@@ -78,7 +78,7 @@ class Served(Strict):
     """Least and most seconds of an answer; None: the plan's."""
     tokens: int | None = None
     requests: int | None = None
-    """The most tokens (prompt and budget) and requests in a window."""
+    """The most tokens (the larger of prompt and budget) and requests in a window."""
     window: float = 60.0
     limiter: Literal["bucket", "sliding"] = "bucket"
     """`bucket` fills steadily, as the paid API's; `sliding` counts the last window exactly."""

@@ -198,7 +198,7 @@ class FakeServer:
             budget = int(body.get("max_completion_tokens") or body.get("max_tokens") or 1024)
             if prompt + budget > model.context:
                 raise Refused.too_long(model.context, prompt, budget)
-            self._limits[model.name].take(prompt + budget)
+            self._limits[model.name].take(max(prompt, budget))  # as the paid API weighs them
         except Refused as refused:
             return refused.response()
         low, high = model.latency or self.plan.latency
