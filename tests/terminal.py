@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,13 +23,26 @@ def program(module: str) -> list[str]:
 
 
 def tacit(
-    module: str, *arguments: str, cwd: Path = ROOT, limit: str = ""
+    module: str,
+    *arguments: str,
+    cwd: Path = ROOT,
+    limit: str = "",
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; `limit` is shell that runs before it, such as `ulimit -f 8`."""
+    """Run a command to its end; `limit` is shell that runs before it, such as `ulimit -f 8`.
+
+    `environment` is what the command has beside this machine's own variables, keys left out.
+    """
     started = [*program(module), *arguments]
     if limit:
         started = ["bash", "-c", f'{limit}; exec "$@"', "bash", *started]
-    environment = {k: v for k, v in os.environ.items() if k not in {"OPENAI_API_KEY", "COLUMNS"}}
     return subprocess.run(
-        started, cwd=cwd, env=environment, capture_output=True, text=True, timeout=170, check=False
-    )
+        started, cwd=cwd, env=variables(environment), capture_output=True, text=True, timeout=170,
+        check=False,
+    )  # fmt: skip
+
+
+def variables(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return this machine's variables without keys, and what is added."""
+    hidden = {"OPENAI_API_KEY", "COLUMNS"}
+    return {k: v for k, v in os.environ.items() if k not in hidden} | dict(more or {})
