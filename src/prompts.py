@@ -92,18 +92,26 @@ def fill(template: string.Template, values: Mapping[str, object]) -> str:
     return template.substitute(values)
 
 
+def refusals(error: ValidationError) -> list[str]:
+    """Return all that pydantic refused: each one's place, what is wrong, and the value."""
+    lines = []
+    for one in error.errors(include_url=False):
+        place = ""
+        for part in one["loc"]:
+            place += f"[{part}]" if isinstance(part, int) else f".{part}"
+        message = one["msg"].removeprefix("Value error, ")
+        given = one["input"]
+        plain = given is None or isinstance(given, str | int | float | bool)
+        short = plain and len(repr(given)) <= SHOWN_AT_MOST and one["type"] != "extra_forbidden"
+        value = f", not {given!r}" if short else ""
+        place = place.lstrip(".") or "the file"
+        lines.append(f"{place}: {message[:1].lower()}{message[1:]}{value}")
+    return lines
+
+
 def one_line(error: ValidationError) -> str:
-    """Return the first thing that pydantic refused: its place, what is wrong, and the value."""
-    first = error.errors(include_url=False)[0]
-    place = ""
-    for part in first["loc"]:
-        place += f"[{part}]" if isinstance(part, int) else f".{part}"
-    message = first["msg"].removeprefix("Value error, ")
-    given = first["input"]
-    plain = given is None or isinstance(given, str | int | float | bool)
-    short = plain and len(repr(given)) <= SHOWN_AT_MOST and first["type"] != "extra_forbidden"
-    value = f", not {given!r}" if short else ""
-    return f"{place.lstrip('.') or 'the file'}: {message[:1].lower()}{message[1:]}{value}"
+    """Return the first of its refusals."""
+    return refusals(error)[0]
 
 
 def load_yaml(path: str | Path, model: type[Model]) -> Model:

@@ -346,7 +346,6 @@ def test_an_empty_folder_is_filled(runs: Path, tmp_path: Path) -> None:
         ["runs=[a,b,c,d]", "out=o"],
         ["runs=a", "check=b", "out=o"],
         ["check=a", "out=o"],
-        ["runs=a", "out=o", "gold=g"],
         ["runs=a", "out=o", "split_batches=true"],
         ["runs=a", "out=o", "layout=other"],
         ["check=no/such/folder"],
@@ -397,26 +396,13 @@ def test_breaches_are_printed_then_counted_with_exit_2(tmp_path: Path) -> None:
     done = tacit("src.submit", f"check={folder}")
     assert done.returncode == 2
     lines = done.stdout.splitlines()[1:]
-    first = "results_run1.json: persona 1: unknown symptom: 'Loss of interest in others' is none"
+    first = "results_run1.json: persona 1: key-symptoms[0]: unknown symptom 'Loss of interest in"
     assert lines[0].startswith(first)
-    assert lines[1].startswith("results_run1.json: persona 1: older scale: '[bold]Weight loss[/")
-    assert len(lines) == submit.SHOWN_BREACHES + 2
-    assert lines[-2:] == ["and 7 more: unknown symptom", "and 3 more: older scale"]
+    assert lines[1].startswith("results_run1.json: persona 1: key-symptoms[1]: unknown symptom '[b")
+    assert len(lines) == submit.SHOWN_BREACHES
     assert "\x1b" not in done.stdout
     (closing,) = done.stderr.splitlines()
-    assert closing == f"tacit: {folder}: 60 breaches of the official form"
-
-
-def test_truths_measure_each_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gold = tmp_path / "gold.jsonl"
-    truths = [
-        {"pid": 1, "name": "Ann", "bdi_total": 12, "key_symptoms": ["Sadness"]},
-        {"pid": 2, "name": "Ben", "bdi_total": 33, "key_symptoms": ["Crying"]},
-    ]
-    gold.write_text("\n".join(map(json.dumps, truths)), encoding="utf-8")
-    submit.submit([f"check={peers(tmp_path / 'peer')}", f"gold={gold}"])
-    row = capsys.readouterr().out.splitlines()[-1].split()
-    assert row == ["run1", "2", "0.5000", "0.8333", "0.1250", "0.5000", "0.1250", "1.0"]
+    assert closing == f"tacit: {folder}: 60 breaches of the official form, the first 50 above"
 
 
 def test_a_runs_own_folder_is_no_submission(runs: Path) -> None:

@@ -9,16 +9,26 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, pstdev
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from src.clinical.bdi import HIGHEST, Bands, band
+from src.clinical.bdi import HIGHEST, Bands, band, item_number
 from src.errors import InputError
 from src.records import Item, Record
 
 KEY_SYMPTOMS = 4
 """Key symptoms a system may name, and the denominator of the hit rate."""
 
+
+def _item(name: object) -> int:
+    try:
+        return item_number(str(name))
+    except InputError as error:
+        raise ValueError(str(error)) from error
+
+
 Total = Annotated[int, Field(ge=0, le=HIGHEST, strict=True)]
+Symptom = Annotated[Item, BeforeValidator(_item)]
+"""An item by one of its names, in any case."""
 Unit = Literal["conversation", "person"]
 
 

@@ -7,25 +7,28 @@ folder holds one file for all personas (`combined`) or a folder for each of them
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from src.clinical.bdi import item_number, name
-from src.evaluation import official_rows as form
-from src.evaluation.conversations import Gold
-from src.evaluation.metrics import Outcome
-from src.records import Interview, Record, SelectedRun
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from src.clinical.bdi import name
+from src.evaluation.metrics import KEY_SYMPTOMS, Symptom, Total
+from src.prompts import refusals
+from src.records import Interview, Record, SelectedRun, visible
+from src.settings import PERSONAS
 
 Layout = Literal["per_persona", "combined"]
-KINDS = ("interactions", "results")
 RUNS, MANUAL_RUNS = 3, 1
 """At most so many runs, and of them so many manual ones."""
-FILE_NAME = re.compile(r"(manual_)?(interactions|results)_run([0-9]+)\.json")
-MEANT_AS_ONE = re.compile(r"(manual)?[_-]?(interactions?|results?)|.*\.json$", re.IGNORECASE)
+FILE_NAME = re.compile(r"(manual_)?(interactions|results)_run([1-3])\.json")
+KNOWN_NAMES = "[manual_]interactions_runN.json, [manual_]results_runN.json, N from 1 to 3"
 OF_PERSONA = re.compile(r"persona-0*([1-9][0-9]?)")
+NUMBERS = frozenset(map(str, range(1, PERSONAS + 1)))
 ALL = "the folder"
+LINE_AT_MOST = 300
 
 
 class Entry(Record):
@@ -35,40 +38,6 @@ class Entry(Record):
     persona: int
     interview: Interview
     selected: SelectedRun
-
-
-class Breach(Record):
-    """One departure from the official form."""
-
-    file: str
-    persona: str | None
-    rule: str
-    text: str
-
-    @property
-    def line(self) -> str:
-        """Return it for a terminal, whatever stands in foreign files."""
-        persona = f"persona {self.persona[:40]}: " if self.persona is not None else ""
-        text = f"{self.file}: {persona}{self.rule}: {self.text}"
-        return "".join(sign if sign.isprintable() else "?" for sign in text)
-
-
-@dataclass(frozen=True)
-class OfficialFile:
-    """One file, as far as it can be read."""
-
-    path: PurePosixPath
-    kind: str
-    run: str
-    """`run1` or `manual_run1`."""
-    rows: list[tuple[str | None, Any]]
-    """Persona, None where nobody can be made out, and content."""
-    complete: bool
-    """Whether of every entry it is known whose it is."""
-
-    @property
-    def personas(self) -> list[str]:
-        return [persona for persona, _ in self.rows if persona is not None]
 
 
 def build(entries: Iterable[Entry], layout: Layout) -> dict[str, str]:
@@ -92,200 +61,203 @@ def build(entries: Iterable[Entry], layout: Layout) -> dict[str, str]:
 
 def messages(interview: Interview) -> list[dict[str, str]]:
     """Return what was said in the official form, the closing as a last message."""
-    spoken = [
-        pair
-        for turn in interview.turns
-        for pair in (("user", turn.question.text), ("assistant", turn.answer.text))
+    roles = {"interviewer": "user", "patient": "assistant"}
+    said = [{"role": roles[one.speaker], "message": one.text} for one in visible(interview.turns)]
+    closing = interview.closing
+    return said + ([{"role": "user", "message": closing.text}] if closing else [])
+
+
+def _named(persona: object) -> bool:
+    return isinstance(persona, str) and (persona in NUMBERS or persona.isalpha())
+
+
+def _persona(given: str) -> str:
+    if not _named(given):
+        raise ValueError(f'a persona is a text from "1" to "{PERSONAS}" (in 2025 its first name)')
+    return given
+
+
+def _different(items: list[int]) -> list[int]:
+    if len(set(items)) < len(items):
+        raise ValueError("a symptom stands there twice")
+    return items
+
+
+class Message(Record):
+    """One message; it is not empty."""
+
+    role: str
+    message: Annotated[str, Field(pattern=r"\S")]
+
+
+class Talk(Record):
+    """An entry of an interactions file."""
+
+    LLM: Annotated[str, AfterValidator(_persona)]
+    conversation: Annotated[list[Message], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _sides_take_turns(self) -> "Talk":
+        sides = ({"user"}, {"assistant", self.LLM} - NUMBERS)
+        for n, message in enumerate(self.conversation):
+            if message.role not in sides[n % 2]:
+                side = ("user", "assistant")[n % 2]
+                raise ValueError(f"message {n + 1} is of {side}, not of {message.role!r}")
+        return self
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What was said up to the persona's last message; a closing makes no difference."""
+        whole = len(self.conversation) // 2 * 2
+        return tuple(one.message.strip() for one in self.conversation[:whole])
+
+
+class Conclusion(Record):
+    """An entry of a results file."""
+
+    LLM: Annotated[str, AfterValidator(_persona)]
+    score: Annotated[Total, Field(alias="bdi-score")]
+    symptoms: Annotated[
+        list[Symptom],
+        Field(alias="key-symptoms", max_length=KEY_SYMPTOMS),
+        AfterValidator(_different),
     ]
-    if interview.closing:
-        spoken.append(("user", interview.closing.text))
-    return [{"role": role, "message": text} for role, text in spoken]
+
+
+FORMS: dict[str, type[Talk | Conclusion]] = {"interactions": Talk, "results": Conclusion}
+
+
+@dataclass(frozen=True)
+class Given:
+    """One entry of somebody's files."""
+
+    path: PurePosixPath
+    kind: str
+    run: str
+    """`run1` or `manual_run1`."""
+    persona: str
+    said: tuple[str, ...]
+    """Nothing in a results file, or where it has a breach."""
 
 
 class Check:
     """A folder's files and every breach in them."""
 
-    def __init__(self, contents: Mapping[str, bytes], truths: Mapping[str, Gold]) -> None:
-        """Read and check; `truths` (`read_gold`) say which first name is which persona."""
-        self.breaches: list[Breach] = []
-        self._truths = truths
-        self._numbers = {
-            truth.name.strip().lower(): key
-            for key, truth in truths.items()
-            if truth.name is not None and key != truth.name.strip().lower()
-        }
-        read = [self._read(path, content) for path, content in sorted(contents.items())]
-        raw = [one for one in read if one is not None]
-        self._numbered = any(
-            isinstance(row, dict) and form.is_number(row.get("LLM"))
-            for _, _, _, rows in raw
-            for row in rows or ()
-        )
-        self.files = [self._file(*one) for one in raw]
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self.breaches: list[str] = []
+        """A line each, which a terminal can show whatever stands in foreign files."""
+        self.files: dict[PurePosixPath, str] = {}
+        """Run by file."""
+        self.entries: list[Given] = []
+        """Those of which it is known whose they are."""
+        self._unclear: set[str] = set()
+        """Runs with others."""
+        for path, content in sorted(contents.items()):
+            self._read(PurePosixPath(path), content)
         self._check_runs()
         self._check_folders()
-        self._check_personas()
+        self._check_pairs()
         self._check_conversations()
 
     @property
     def runs(self) -> list[str]:
-        return sorted({file.run for file in self.files})
+        return sorted(set(self.files.values()))
 
     @property
     def personas(self) -> list[str]:
-        return sorted({p for file in self.files for p in file.personas}, key=_in_order)
+        return _in_order({entry.persona for entry in self.entries})
 
-    def outcomes(self, run: str) -> list[Outcome]:
-        """Return a run's answers beside the truths that are known; the folder has no breach."""
-        rows: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-        for file in self.files:
-            for persona, row in file.rows if file.run == run else ():
-                rows[str(persona)] |= row
-        return [
-            Outcome(
-                person=persona,
-                predicted=row["bdi-score"],
-                gold=truth.total,
-                k=sum(message["role"] == "user" for message in row["conversation"]),
-                predicted_symptoms=tuple(map(item_number, row["key-symptoms"])),
-                gold_symptoms=truth.symptoms,
-            )
-            for persona, row in sorted(rows.items(), key=lambda pair: _in_order(pair[0]))
-            if (truth := self._truths.get(persona.lower()))
-        ]
+    def _add(self, file: object, text: str, *, persona: object = None) -> None:
+        whose = "" if persona is None else f"persona {str(persona)[:40]}: "
+        line = f"{file}: {whose}{text}"[:LINE_AT_MOST]
+        self.breaches.append("".join(sign if sign.isprintable() else "?" for sign in line))
 
-    def _add(self, file: object, rule: str, text: str, *, persona: str | None = None) -> None:
-        self.breaches.append(Breach(file=str(file), persona=persona, rule=rule, text=text))
-
-    def _read(
-        self, path: str, content: bytes
-    ) -> tuple[PurePosixPath, str, str, list[Any] | None] | None:
-        """Return a file's path, kind, run and entries; None where it is no official file."""
-        place = PurePosixPath(path)
-        found = FILE_NAME.fullmatch(place.name)
+    def _read(self, path: PurePosixPath, content: bytes) -> None:
+        """Check a file and its entries by themselves."""
+        found = FILE_NAME.fullmatch(path.name)
         if found is None:
-            if MEANT_AS_ONE.match(place.name):
-                known = "[manual_]interactions_runN.json, [manual_]results_runN.json"
-                self._add(path, "file name", f"the files' names are {known}")
-            return None
+            self._add(path, f"file name: the files' names are {KNOWN_NAMES}")
+            return
         manual, kind, number = found.groups()
-        if number not in {str(n) for n in range(1, RUNS + 1)}:
-            self._add(path, "run number", f"runs are numbered 1 to {RUNS}, not {number}")
+        run = self.files[path] = f"{manual or ''}run{number}"
         try:
-            rows = form.parsed(content)
-        except ValueError as error:
-            self._add(path, "JSON list", str(error))
-            rows = None
-        return place, kind, f"{manual or ''}run{number}", rows
+            rows = json.loads(content.decode())
+        except (ValueError, RecursionError) as error:
+            rows = error
+        if not isinstance(rows, list) or not rows:
+            why = f" ({rows})" if isinstance(rows, Exception) else ""
+            self._add(path, f"JSON list: is no list of personas, or an empty one{why}")
+            self._unclear.add(run)
+            return
+        for n, row in enumerate(rows, 1):
+            persona = row.get("LLM") if isinstance(row, dict) else None
+            whose = persona if isinstance(persona, str | int) else f"of entry {n}"
+            said = self._said(path, FORMS[kind], row, whose)
+            if _named(persona):
+                self.entries.append(Given(path, kind, run, str(persona), said))
+            else:
+                self._unclear.add(run)
 
-    def _file(
-        self, path: PurePosixPath, kind: str, run: str, rows: Sequence[Any] | None
-    ) -> OfficialFile:
-        """Check every entry of a file by itself."""
-        found: list[tuple[str | None, Any]] = []
-        for number, row in enumerate(rows or (), 1):
-            given = row.get("LLM") if isinstance(row, dict) else None
-            persona, wrong = form.persona_of(given, numbered=self._numbered, numbers=self._numbers)
-            truth = self._truths.get((persona or "").lower())
-            called = (truth.name if truth else None, None if form.is_number(given) else given)
-            names = {one.strip().lower() for one in called if isinstance(one, str)}
-            whose = persona if persona is not None else f"of entry {number}"
-            if wrong and isinstance(row, dict) and "LLM" in row:
-                self._add(path, "LLM", wrong, persona=whose)
-            for rule, text in form.wrong_in_entry(row, kind, names):
-                self._add(path, rule, text, persona=whose)
-            found.append((persona, row))
-        complete = rows is not None and all(persona is not None for persona, _ in found)
-        return OfficialFile(path, kind, run, found, complete)
+    def _said(
+        self, path: PurePosixPath, form: type[Talk | Conclusion], row: object, persona: str | int
+    ) -> tuple[str, ...]:
+        """Check an entry by itself and return what was said in it."""
+        try:
+            entry = form.model_validate(row)
+        except ValidationError as error:
+            for refusal in refusals(error):
+                self._add(path, refusal.removeprefix("the file: "), persona=persona)
+            return ()
+        return entry.said if isinstance(entry, Talk) else ()
 
     def _check_runs(self) -> None:
-        runs, manual = self.runs, [run for run in self.runs if run.startswith("manual")]
-        if len(runs) > RUNS:
-            self._add(ALL, "number of runs", f"at most {RUNS}, not {len(runs)}: {', '.join(runs)}")
-        if len(manual) > MANUAL_RUNS:
-            few = f"at most {MANUAL_RUNS}, not {len(manual)}: {', '.join(manual)}"
-            self._add(ALL, "number of manual runs", few)
+        manual = [run for run in self.runs if run.startswith("manual")]
+        for what, runs, most in (("runs", self.runs, RUNS), ("manual runs", manual, MANUAL_RUNS)):
+            if len(runs) > most:
+                few = f"at most {most}, not {len(runs)}: {', '.join(runs)}"
+                self._add(ALL, f"number of {what}: {few}")
+        if len({persona.isdigit() for persona in self.personas}) > 1:
+            self._add(ALL, "LLM: personas by number or by first name, not both")
 
     def _check_folders(self) -> None:
         by_folder: defaultdict[PurePosixPath, set[str]] = defaultdict(set)
-        for file in self.files:
-            by_folder[file.path.parent].update(file.personas)
-        root = PurePosixPath()
-        if len(by_folder) > 1 and root in by_folder:
-            self._add(ALL, "layout", "one file for all or a folder for each persona, not both")
+        for entry in self.entries:
+            by_folder[entry.path.parent].add(entry.persona)
+        if len(by_folder) > 1 and PurePosixPath() in by_folder:
+            self._add(ALL, "layout: one file for all or a folder for each persona, not both")
         for folder, personas in by_folder.items():
-            if len(by_folder) > 1 and len(personas) > 1 and folder != root:
-                several = ", ".join(sorted(personas, key=_in_order))
-                self._add(folder, "layout", f"a folder holds one persona, not {several}")
             named = OF_PERSONA.fullmatch(folder.name)
-            for persona in personas if named and len(personas) == 1 else ():
-                if named and form.is_number(persona) and persona != named[1]:
-                    self._add(folder, "layout", "is named after another one", persona=persona)
+            if len(by_folder) > 1 and len(personas) > 1 and folder.name:
+                several = ", ".join(_in_order(personas))
+                self._add(folder, f"layout: a folder holds one persona, not {several}")
+            elif named and named[1] not in personas and personas <= NUMBERS:
+                self._add(folder, "layout: is named after another one", persona=max(personas))
 
-    def _check_personas(self) -> None:
-        """Check that every persona stands once in both files of every run."""
-        for run in self.runs:
-            of_run = [file for file in self.files if file.run == run]
-            for kind in KINDS:
-                self._check_once([file for file in of_run if file.kind == kind])
-            for folder in dict.fromkeys(file.path.parent for file in of_run):
-                self._check_pairs([file for file in of_run if file.path.parent == folder])
-            if all(file.complete for file in of_run):
-                here = {persona for file in of_run for persona in file.personas}
-                for persona in self.personas:
-                    if persona not in here:
-                        self._add(run, "missing persona", "stands in other runs", persona=persona)
-
-    def _check_once(self, files: Sequence[OfficialFile]) -> None:
-        first: dict[str, PurePosixPath] = {}
-        for file in files:
-            for persona in file.personas:
-                there = first.get(persona)
-                if there is not None:
-                    where = "there twice" if there == file.path else f"in {there} too"
-                    self._add(file.path, "doubled persona", f"stands {where}", persona=persona)
-                first.setdefault(persona, file.path)
-
-    def _check_pairs(self, files: Sequence[OfficialFile]) -> None:
-        """Check that the two files of one run in one folder are of the same personas."""
-        if not all(file.complete for file in files):
-            return  # whose entries they are is not known, and said already
-        by_kind = {kind: {p for f in files if f.kind == kind for p in f.personas} for kind in KINDS}
-        for file in files:
-            (other,) = (kind for kind in KINDS if kind != file.kind)
-            for persona in dict.fromkeys(file.personas):
-                if persona not in by_kind[other]:
-                    partner = file.path.name.replace(file.kind, other)
-                    self._add(file.path, "unpaired", f"is not in {partner}", persona=persona)
+    def _check_pairs(self) -> None:
+        """Check that of every run a persona stands once in an interactions and a results file."""
+        places: defaultdict[tuple[str, str], dict[str, list[PurePosixPath]]]
+        places = defaultdict(lambda: {kind: [] for kind in FORMS})
+        for entry in self.entries:
+            places[entry.run, entry.persona][entry.kind].append(entry.path)
+        for (run, persona), by_kind in sorted(places.items()):
+            for kind, paths in by_kind.items():
+                for path in paths[1:]:
+                    text = f"doubled persona: stands in {paths[0]} already"
+                    self._add(path, text, persona=persona)
+                if not paths and run not in self._unclear:
+                    ((other, there),) = ((k, p) for k, p in by_kind.items() if p)
+                    partner = there[0].name.replace(other, kind)
+                    self._add(there[0], f"unpaired: is not in {partner}", persona=persona)
 
     def _check_conversations(self) -> None:
         """Check that no two runs hand in the same conversation with a persona."""
-        first: dict[tuple[str, tuple[tuple[str, str], ...]], OfficialFile] = {}
-        for file in self.files:
-            for persona, row in file.rows if file.kind == "interactions" else ():
-                said = _said(row)
-                if persona is None or not said:
-                    continue
-                other = first.setdefault((persona, said), file)
-                if other.run != file.run:
-                    text = f"the same as in {other.path}: runs share no information"
-                    self._add(file.path, "shared conversation", text, persona=persona)
+        first: dict[tuple[str, tuple[str, ...]], Given] = {}
+        for entry in self.entries:
+            other = first.setdefault((entry.persona, entry.said), entry)
+            if entry.said and other.run != entry.run:
+                text = f"the same conversation as in {other.path}: runs share no information"
+                self._add(entry.path, text, persona=entry.persona)
 
 
-def _said(row: object) -> tuple[tuple[str, str], ...]:
-    """Return what was said up to the persona's last message; a closing makes no difference."""
-    given = row.get("conversation") if isinstance(row, dict) else None
-    said = [
-        ("user" if one.get("role") == "user" else "", str(one.get("message")).strip())
-        for one in (given if isinstance(given, list) else ())
-        if isinstance(one, dict)
-    ]
-    while said and said[-1][0] == "user":
-        said.pop()
-    return tuple(said)
-
-
-def _in_order(persona: str) -> tuple[bool, int, str]:
-    """Sort numbers by size, however long, and names after them."""
-    number = form.is_number(persona)
-    return not number, len(persona) if number else 0, persona
+def _in_order(personas: Iterable[str]) -> list[str]:
+    return sorted(personas, key=lambda persona: persona.zfill(2))

@@ -156,7 +156,6 @@ class SubmitSettings(Settings):
     adapters: Annotated[str, Field(min_length=1)]
     bands: Literal["erisk", "manual"]
     check: Annotated[str, Field(min_length=1)] | None
-    gold: Annotated[str, Field(min_length=1)] | None
 
     @field_validator("runs", mode="before")
     @classmethod
@@ -173,8 +172,6 @@ class SubmitSettings(Settings):
             raise ValueError("runs=… needs out=FOLDER, a new or an empty one")
         if self.check is not None and self.out is not None:
             raise ValueError("check=FOLDER writes nothing: leave out out=")
-        if self.gold is not None and self.check is None:
-            raise ValueError("gold=FILE belongs to check=FOLDER")
         if self.split_batches and len(self.runs) != RUNS_TO_SPLIT:
             raise ValueError("split_batches=true takes two runs: one for Run 1, one for 2 and 3")
         return self
