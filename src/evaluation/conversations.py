@@ -2,23 +2,85 @@
 
 Two forms of file are read: a JSON list, as the organisers ask for, and JSON lines, one
 conversation a row. The reply's role is `assistant` (2026) or the persona's first name (2025).
+Whatever is malformed is an `InputError` of one line with file and place.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
-from src.clinical.bdi import HIGHEST, item_number
+from src.clinical.bdi import item_number
 from src.errors import InputError
-from src.evaluation.metrics import Total
-from src.prompts import read_text
+from src.evaluation.metrics import Symptom, Total
+from src.prompts import one_line, read_text
 from src.records import Answer, Item, Question, Record, Turn
 
-Row = dict[str, Any]
-"""One JSON object; each value is checked where it is read."""
+LOG = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+"""Logs say more than is read here, and personas' numbers come with and without quotes."""
+
+
+def _whole(value: object) -> object:
+    """Mark half an emoji, where a log was cut, so that the text can be stored."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def _once(items: Sequence[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+Text = Annotated[str, BeforeValidator(_whole)]
+Symptoms = Annotated[list[Symptom], AfterValidator(_once)]
+
+
+class RecordedMessage(Record):
+    """One message of a log; who spoke is known by the role."""
+
+    model_config = ConfigDict(extra="ignore")
+    role: str
+    message: Text
+
+
+class Row(Record):
+    """One conversation of a log in any of the forms; of two keys the first that is there."""
+
+    model_config = LOG
+    name: Text | None = None
+    persona: Text | None = None
+    LLM: Text | None = None
+    official_pid: Text | None = None
+    said: list[RecordedMessage] = Field(
+        min_length=1, validation_alias=AliasChoices("conversation", "turns")
+    )
+    gold_total: Total | None = Field(None, validation_alias=AliasChoices("gold_bdi", "bdi_total"))
+    gold_symptoms: Symptoms | None = Field(None, validation_alias="gold_key_symptoms")
+    predicted_total: Total | None = Field(
+        None, validation_alias=AliasChoices("pred_bdi", "pred_total")
+    )
+    predicted_symptoms: list[Text] | None = Field(None, validation_alias="pred_key_symptoms")
+
+
+class Gold(Record):
+    """The truth about one persona."""
+
+    model_config = LOG
+    pid: Text
+    name: Text | None = None
+    total: Total = Field(validation_alias=AliasChoices("bdi_total", "gold_bdi"))
+    symptoms: Symptoms | None = Field(
+        None, validation_alias=AliasChoices("key_symptoms", "gold_key_symptoms")
+    )
 
 
 class Conversation(Record):
@@ -41,43 +103,27 @@ class Conversation(Record):
     """Names in the recorded prediction that are no item of the BDI-II; they were kept out."""
 
 
-class Gold(Record):
-    """The truth about one persona."""
-
-    name: str | None
-    total: Total
-    symptoms: tuple[Item, ...] | None
+Form = TypeVar("Form", Row, Gold)
 
 
 def read_conversations(
     path: str | Path, gold: str | Path | None = None
 ) -> tuple[Conversation, ...]:
-    """Return a file's conversations; anything malformed is an `InputError` with its line.
+    """Return a file's conversations.
 
     `gold` names a file of truths by official number (`pid`); it fills in for the rows that carry
     none. A persona it does not list stays without truth.
     """
     truths = read_gold(gold) if gold is not None else {}
-    return tuple(
-        _conversation(row, place, number=number, truths=truths)
-        for number, (place, row) in enumerate(_rows(path), 1)
-    )
+    rows = enumerate(_rows(path, Row), 1)
+    return tuple(_conversation(row, place, number=n, truths=truths) for n, (place, row) in rows)
 
 
 def read_gold(path: str | Path) -> dict[str, Gold]:
     """Return the truths by official number and, in lower case, by name."""
     truths: dict[str, Gold] = {}
-    for place, row in _rows(path):
-        total = _total(row, ("bdi_total", "gold_bdi"), place)
-        if not isinstance(row.get("pid"), int | str) or total is None:
-            raise InputError(f"{place}: a truth needs `pid` and `bdi_total`")
-        name = row.get("name")
-        truth = Gold(
-            name=_text(name) if name is not None else None,
-            total=total,
-            symptoms=_gold_symptoms(row, ("key_symptoms", "gold_key_symptoms"), place),
-        )
-        for key in {_key(row["pid"]), *([_key(name)] if name is not None else [])}:
+    for place, truth in _rows(path, Gold):
+        for key in {_key(truth.pid), _key(truth.name or truth.pid)}:
             if key in truths:
                 raise InputError(f"{place}: persona {key!r} stands there twice")
             truths[key] = truth
@@ -96,180 +142,109 @@ def notes(conversations: Iterable[Conversation]) -> tuple[str, ...]:
     return (note,)
 
 
-def _rows(path: str | Path) -> Iterator[tuple[str, Row]]:
-    """Yield each object of a JSON list or of JSON lines, with its file and line."""
+def _rows(path: str | Path, form: type[Form]) -> Iterator[tuple[str, Form]]:
+    """Yield each row of a JSON list or of JSON lines, with its place."""
     text = read_text(path).removeprefix("\ufeff")
-    found = _listed(text, path) if text.lstrip().startswith("[") else _lines(text, path)
+    found: Iterable[tuple[str, object]]
+    if text.lstrip().startswith("["):
+        listed = _parsed(text, path, 1)
+        assert isinstance(listed, list)
+        found = ((f"row {n}", row) for n, row in enumerate(listed, 1))
+    else:
+        # Not splitlines(): JSON strings may hold the other line separators of Unicode as they are.
+        lines = enumerate(text.split("\n"), 1)
+        found = ((f"line {n}", _parsed(line, path, n)) for n, line in lines if line.strip())
     empty = True
-    for line, row in found:
+    for where, row in found:
         empty = False
-        place = f"{path}: line {line}"
+        place = f"{path}: {where}"
         if not isinstance(row, dict):
-            raise InputError(f"{place}: a row is a JSON object, not {_kind(row)}")
-        yield place, row
+            raise InputError(f"{place}: a row is a JSON object")
+        try:
+            yield place, form.model_validate(row)
+        except ValidationError as error:
+            raise InputError(f"{place}: {one_line(error)}") from error
     if empty:
         raise InputError(f"{path}: the file is empty")
 
 
-def _lines(text: str, path: str | Path) -> Iterator[tuple[int, object]]:
-    # Not splitlines(): JSON strings may hold the other line separators of Unicode as they are.
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield number, _parsed(line, path, first_line=number)
-
-
-def _listed(text: str, path: str | Path) -> Iterator[tuple[int, object]]:
-    _parsed(text, path, first_line=1)
-    decoder = json.JSONDecoder()
-    position, line = text.index("[") + 1, 1
-    counted = 0
-    while True:
-        while text[position] in " \t\r\n,":
-            position += 1
-        line += text.count("\n", counted, position)
-        counted = position
-        if text[position] == "]":
-            return
-        row, position = decoder.raw_decode(text, position)
-        yield line, row
-
-
-def _parsed(text: str, path: str | Path, *, first_line: int) -> object:
+def _parsed(text: str, path: str | Path, first_line: int) -> object:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        line = first_line + error.lineno - 1
-        raise InputError(f"{path}: line {line}: is no JSON ({error.msg})") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: line {first_line}: is no JSON that can be read") from error
+        line = first_line + getattr(error, "lineno", 1) - 1
+        reason = getattr(error, "msg", "it cannot be read")
+        raise InputError(f"{path}: line {line}: is no JSON ({reason})") from error
 
 
 def _conversation(row: Row, place: str, *, number: int, truths: dict[str, Gold]) -> Conversation:
-    key = _given(row, ("conversation", "turns"))
-    if key is None:
-        raise InputError(f"{place}: holds no conversation (`conversation` or `turns`)")
-    names = [row[key] for key in ("name", "persona") if row.get(key) is not None]
-    numbers = [row[key] for key in ("LLM", "official_pid") if row.get(key) is not None]
-    truth = next((truths[_key(n)] for n in numbers + names if _key(n) in truths), None)
-    if truth is not None and truth.name is not None:
-        names.append(truth.name)
-    if not names and row.get("LLM") is None:
+    given = [row.name, row.persona, row.LLM, row.official_pid]
+    truth = next((truths[_key(n)] for n in given if n and _key(n) in truths), None)
+    given.insert(2, truth.name if truth else None)
+    names = [name for name in given if name]
+    if not names:
         raise InputError(f"{place}: nobody is named (`name`, `persona` or `LLM`)")
-    names.extend(numbers)
-    messages = list(_messages(row[key], f"{place}: {key}", frozenset(map(_key, names))))
+    roles = {"user", "assistant", *map(_key, names)}
+    for n, message in enumerate(row.said):
+        if _key(message.role) not in roles:
+            raise InputError(
+                f"{place}: conversation[{n}]: unknown role {message.role!r} (user, assistant or "
+                "the persona's name)"
+            )
+    messages = [(message.role == "user", message.message) for message in row.said]
+    sides = {by_interviewer for by_interviewer, _ in messages}
+    if len(sides) == 1:
+        silent = "the persona" if sides == {True} else "the interviewer (role `user`)"
+        raise InputError(f"{place}: has no message of {silent}")
     turns, closing = _turns(messages)
-    own_total = _total(row, ("gold_bdi", "bdi_total"), place)
-    own_symptoms = _gold_symptoms(row, ("gold_key_symptoms",), place)
-    predicted, unknown = _predicted_symptoms(row, place)
+    predicted, unknown = _predicted(row.predicted_symptoms)
     return Conversation(
         row=number,
-        person=_text(names[0]),
+        person=names[0],
         turns=turns,
         closing=closing,
         k=sum(by_interviewer for by_interviewer, _ in messages),
-        gold_total=truth.total if own_total is None and truth else own_total,
-        gold_symptoms=truth.symptoms if own_symptoms is None and truth else own_symptoms,
-        predicted_total=_total(row, ("pred_bdi", "pred_total"), place),
+        gold_total=truth.total if row.gold_total is None and truth else row.gold_total,
+        gold_symptoms=truth.symptoms if row.gold_symptoms is None and truth else row.gold_symptoms,
+        predicted_total=row.predicted_total,
         predicted_symptoms=predicted,
         unknown_symptoms=unknown,
     )
 
 
-def _messages(messages: object, place: str, persona: frozenset[str]) -> Iterator[tuple[bool, str]]:
-    """Yield (is it the interviewer's, text) of each recorded message."""
-    if not isinstance(messages, list) or not messages:
-        raise InputError(f"{place}: is no list of messages, or an empty one")
-    sides = set()
-    for index, message in enumerate(messages):
-        if not isinstance(message, dict) or not isinstance(message.get("message"), str):
-            raise InputError(f"{place}[{index}]: a message needs a `role` and a `message` text")
-        role = str(message.get("role"))
-        if role not in {"user", "assistant"} and _key(role) not in persona:
-            raise InputError(
-                f"{place}[{index}]: unknown role {role!r} (user, assistant or the persona's name)"
-            )
-        sides.add(role == "user")
-        yield role == "user", _text(message["message"])
-    if len(sides) == 1:
-        silent = "the persona" if sides == {True} else "the interviewer (role `user`)"
-        raise InputError(f"{place}: has no message of {silent}")
-
-
 def _turns(messages: Sequence[tuple[bool, str]]) -> tuple[tuple[Turn, ...], str | None]:
     """Pair the messages; neighbours of one side become one message of several lines."""
-    pairs: list[tuple[list[str], list[str]]] = []
-    for by_interviewer, text in messages:
-        if not pairs or (by_interviewer and pairs[-1][1]):
-            pairs.append(([], []))
-        pairs[-1][0 if by_interviewer else 1].append(text)
-    closing = "\n".join(pairs.pop()[0]) if not pairs[-1][1] else None
+    said = [
+        (by_interviewer, "\n".join(text for _, text in neighbours))
+        for by_interviewer, neighbours in groupby(messages, key=itemgetter(0))
+    ]
+    if not said[0][0]:
+        said.insert(0, (True, ""))
+    closing = said.pop()[1] if said[-1][0] else None
+    texts = [text for _, text in said]
     turns = (
         Turn(
-            number=number,
-            question=Question(text="\n".join(asked), source="recorded"),
-            answer=Answer(text="\n".join(answered)),
+            number=n,
+            question=Question(text=asked, source="recorded"),
+            answer=Answer(text=answered),
         )
-        for number, (asked, answered) in enumerate(pairs, 1)
+        for n, (asked, answered) in enumerate(zip(texts[::2], texts[1::2], strict=True), 1)
     )
     return tuple(turns), closing
 
 
-def _given(row: Row, keys: Sequence[str]) -> str | None:
-    """Return the first of some keys that holds anything."""
-    return next((key for key in keys if row.get(key) is not None), None)
-
-
-def _total(row: Row, keys: Sequence[str], place: str) -> int | None:
-    key = _given(row, keys)
-    value = row[key] if key else None
-    if key and (type(value) is not int or not 0 <= value <= HIGHEST):
-        raise InputError(f"{place}: `{key}` is a whole number from 0 to 63, not {value!r}")
-    return value
-
-
-def _names(row: Row, keys: Sequence[str], place: str) -> list[object] | None:
-    key = _given(row, keys)
-    if key and not isinstance(row[key], list):
-        raise InputError(f"{place}: `{key}` is a list of names, not {_kind(row[key])}")
-    return list(row[key]) if key else None
-
-
-def _gold_symptoms(row: Row, keys: Sequence[str], place: str) -> tuple[int, ...] | None:
-    """Return the true key symptoms; an unknown name is an error, since no figure would hold."""
-    names = _names(row, keys, place)
-    if names is None:
-        return None
-    try:
-        return tuple(dict.fromkeys(item_number(str(name)) for name in names))
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error
-
-
-def _predicted_symptoms(row: Row, place: str) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
+def _predicted(
+    names: Sequence[str] | None,
+) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
     """Return the predicted items and the names that are none."""
-    names = _names(row, ("pred_key_symptoms",), place)
-    if names is None:
-        return None, ()
-    items: dict[int, None] = {}
-    unknown = []
-    for name in names:
+    items, unknown = [], []
+    for name in names or ():
         try:
-            items[item_number(str(name))] = None
+            items.append(item_number(name))
         except InputError:
-            unknown.append(_text(name))
-    return tuple(items), tuple(unknown)
+            unknown.append(name)
+    return None if names is None else _once(items), tuple(unknown)
 
 
-def _text(value: object) -> str:
-    """Return a text that can be stored: half an emoji, where a log was cut, becomes a mark."""
-    return str(value).encode(errors="replace").decode()
-
-
-def _key(value: object) -> str:
-    return str(value).strip().lower()
-
-
-def _kind(value: object) -> str:
-    return {"list": "a list", "str": "a text", "NoneType": "null", "bool": "true or false"}.get(
-        type(value).__name__, "a number"
-    )
+def _key(name: str) -> str:
+    return name.strip().lower()

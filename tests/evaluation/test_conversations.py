@@ -186,28 +186,40 @@ def test_unknown_predicted_names_are_kept_out_and_counted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (row(gold_key_symptoms=["Crying", "gloom"]), "unknown symptom 'gloom'"),
-        (row(gold_key_symptoms="Crying"), "`gold_key_symptoms` is a list of names, not a text"),
-        (row(gold_bdi=64), "`gold_bdi` is a whole number from 0 to 63, not 64"),
-        (row(gold_bdi=-1), "not -1"),
-        (row(gold_bdi=12.0), "not 12.0"),
-        (row(gold_bdi="12"), "not '12'"),
-        (row(gold_bdi=True), "not True"),
-        (row(bdi_total=99), "`bdi_total`"),
-        (row(pred_bdi=70), "`pred_bdi`"),
-        ({"persona": "Mo"}, "holds no conversation"),
+        (
+            row(gold_key_symptoms=["Crying", "gloom"]),
+            r"gold_key_symptoms\[1\]: unknown symptom 'gloom'",
+        ),
+        (
+            row(gold_key_symptoms="Crying"),
+            "gold_key_symptoms: input should be a valid list, not 'Crying'",
+        ),
+        (row(gold_bdi=64), "gold_bdi: input should be less than or equal to 63, not 64"),
+        (row(gold_bdi=-1), "gold_bdi: .*, not -1"),
+        (row(gold_bdi=12.0), "gold_bdi: input should be a valid integer, not 12.0"),
+        (row(gold_bdi="12"), "gold_bdi: .*, not '12'"),
+        (row(gold_bdi=True), "gold_bdi: .*, not True"),
+        (row(bdi_total=99), "bdi_total: .*, not 99"),
+        (row(pred_bdi=70), "pred_bdi: .*, not 70"),
+        ({"persona": "Mo"}, "conversation: field required"),
         ({"conversation": SAID}, "nobody is named"),
-        (row() | {"conversation": []}, "conversation: is no list of messages, or an empty one"),
-        (row() | {"conversation": "Hello"}, "is no list of messages"),
-        (row() | {"conversation": [3]}, r"conversation\[0\]: a message needs"),
-        (row([*SAID, {"role": "user"}]), r"conversation\[4\]: a message needs"),
+        (row() | {"conversation": []}, "conversation: list should have at least 1 item"),
+        (
+            row() | {"conversation": "Hello"},
+            "conversation: input should be a valid list, not 'Hello'",
+        ),
+        (
+            row() | {"conversation": [3]},
+            r"conversation\[0\]: input should be a valid dictionary .*, not 3",
+        ),
+        (row([*SAID, {"role": "user"}]), r"conversation\[4\]\.message: field required"),
         (row([{"role": "system", "message": "x"}]), r"\[0\]: unknown role 'system'"),
-        (row([{"role": ["user"], "message": "x"}]), "unknown role"),
-        (row([{"message": "x"}]), "unknown role 'None'"),
+        (row([{"role": ["user"], "message": "x"}]), r"\[0\]\.role: input should be a valid string"),
+        (row([{"message": "x"}]), r"\[0\]\.role: field required"),
         (row(messages("uu")), "has no message of the persona"),
         (row(messages("a")), "has no message of the interviewer"),
-        (7, "a row is a JSON object, not a number"),
-        (["x"], "a row is a JSON object, not a list"),
+        (7, "a row is a JSON object"),
+        (["x"], "a row is a JSON object"),
     ],
 )
 @pytest.mark.parametrize("write", [lines, listed])
@@ -218,26 +230,8 @@ def test_a_bad_row_is_refused_in_one_line_with_its_place(
     with pytest.raises(InputError, match=reason) as refused:
         read_conversations(path)
     text = str(refused.value)
-    last = 3 if write is lines else _line_of_the_last_row(path)
-    assert text.startswith(f"{path}: line {last}: ")
+    assert text.startswith(f"{path}: {'line' if write is lines else 'row'} 3: ")
     assert "\n" not in text
-
-
-def _line_of_the_last_row(path: Path) -> int:
-    """Find where the third row begins in a list that is indented by one."""
-    starts = [
-        number
-        for number, line in enumerate(path.read_text().split("\n"), 1)
-        if line.startswith(" ") and line[1] not in " }]"
-    ]
-    return starts[2]
-
-
-def test_the_line_of_a_list_is_where_its_row_begins(tmp_path: Path) -> None:
-    path = tmp_path / "list.json"
-    path.write_text(f'[\n {json.dumps(row())},\n\n {{\n  "persona": "Mo"\n }}\n]\n')
-    with pytest.raises(InputError, match="line 4: holds no conversation"):
-        read_conversations(path)
 
 
 @pytest.mark.parametrize(
@@ -288,9 +282,9 @@ def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        ({"name": "Mo", "bdi_total": 3}, "needs `pid` and `bdi_total`"),
-        ({"pid": 7, "name": "Mo"}, "needs `pid` and `bdi_total`"),
-        ({"pid": 7, "bdi_total": 64}, "from 0 to 63"),
+        ({"name": "Mo", "bdi_total": 3}, "pid: field required"),
+        ({"pid": 7, "name": "Mo"}, "bdi_total: field required"),
+        ({"pid": 7, "bdi_total": 64}, "bdi_total: .* to 63, not 64"),
         ({"pid": 7, "bdi_total": 3, "key_symptoms": ["gloom"]}, "unknown symptom 'gloom'"),
         ({"pid": 1, "bdi_total": 3}, "persona '1' stands there twice"),
     ],
