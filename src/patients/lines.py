@@ -1,110 +1,124 @@
-"""What offline persons say of each item, and what else they say: the record of their lines."""
+"""Who the offline persons are, what they listen for and what they say: the records of two files."""
 
-import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from src.patients.listening import ASPECTS, Aspect, Ear, Line, Listening, Phrases
+from src.clinical.bdi import SENSITIVE
+from src.errors import InputError
+from src.patients.listening import Aspect, Cue, Ear, PhraseBook, plain
 from src.prompts import load_yaml
-from src.records import ITEMS, Record, Score
+from src.records import ITEMS, Item, Record, Score
+
+Table = TypeVar("Table", bound=Mapping[object, object])
+_REMEMBERED = 4096
+
+
+def each(what: str, keys: Iterable[object]) -> AfterValidator:
+    """Refuse a table that lacks one of the keys."""
+    needed = tuple(keys)
+
+    def complete(table: Table) -> Table:
+        for key in needed:
+            if key not in table:
+                raise ValueError(f"{what} {key} is missing")
+        return table
+
+    return AfterValidator(complete)
+
 
 Manner = Literal["open", "deflecting", "somatising", "talkative", "terse"]
+Mood = Literal["well", "mixed", "low"]
+Line = Annotated[str, Field(min_length=2)]
+Phrases = Annotated[tuple[Line, ...], Field(min_length=1)]
 Wordings = Annotated[tuple[Line, ...], Field(min_length=3)]
-
-INCREASING = frozenset({16, 18})
+AllLevels = Annotated[dict[Score, Wordings], each("level", range(4))]
+Present = Annotated[
+    dict[Annotated[int, Field(ge=1, le=3, strict=True)], Wordings], each("level", range(1, 4))
+]
+"""What is said where there is something to tell."""
+Increasing = Literal[16, 18]
 """Sleep and appetite, of which there may also be too much."""
-_REMEMBERED = 4096
-_SENTENCE_START = re.compile(r"(?:^|(?<=[.?!] ))\S+")
+
+
+class Person(Record):
+    """One invented person."""
+
+    number: Annotated[int, Field(ge=1, strict=True)]
+    name: Line
+    age: Annotated[int, Field(ge=18, le=110, strict=True)]
+    circumstance: Line
+    manner: Manner
+    inconsistency: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+    """Share of items that come out otherwise in another conversation."""
+    truth: Annotated[tuple[Score, ...], Field(min_length=ITEMS, max_length=ITEMS)]
+    """Levels in BDI-II order."""
+    volunteers: tuple[Item, ...]
+    """Items never asked about that may come up once there is trust."""
+    increasing: tuple[Increasing, ...] = ()
+    """What has become more, not less."""
+    asides: Annotated[tuple[Line, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _private_items_are_there(self) -> "Person":
+        for item in self.volunteers:
+            if item not in SENSITIVE or not self.truth[item - 1]:
+                raise ValueError(f"item {item} cannot be volunteered: asked about, or level 0")
+        return self
+
+    @property
+    def total(self) -> int:
+        return sum(self.truth)
+
+
+class Persons(Record):
+    """The persons of one file."""
+
+    persons: Annotated[tuple[Person, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _numbered(self) -> "Persons":
+        for place, person in enumerate(self.persons, 1):
+            if person.number != place:
+                raise ValueError(f"person {place} has the number {person.number}")
+        return self
+
+    def person(self, number: int) -> Person:
+        """Return a person by number; an unknown one is an `InputError`."""
+        if not 1 <= number <= len(self.persons):
+            raise InputError(f"no offline person {number}: there are 1 to {len(self.persons)}")
+        return self.persons[number - 1]
 
 
 class ItemLines(Record):
     """The words that raise an item, and what is said of it at each level."""
 
     listens_for: Phrases
-    lines: dict[Score, Wordings]
-    younger: dict[Score, Wordings] = Field(default_factory=dict)
+    lines: AllLevels
+    younger: AllLevels = Field(default_factory=dict)
     """The same in the words of younger people; none where all speak alike."""
-    increase: dict[Score, Wordings] = Field(default_factory=dict)
-    """Levels 1 to 3 of those who have more of it, not less."""
-
-    @model_validator(mode="after")
-    def _every_level(self) -> "ItemLines":
-        for table in (self.lines, self.younger):
-            for level in range(4):
-                if table and level not in table:
-                    raise ValueError(f"level {level} has no wording")
-        if self.increase and set(self.increase) != {1, 2, 3}:
-            raise ValueError("increase needs wordings for the levels 1, 2 and 3")
-        return self
-
-    def wordings(self, level: int, *, younger: bool, increasing: bool) -> tuple[str, ...]:
-        """Return what a person says at a level."""
-        if increasing and level:
-            return self.increase[level]
-        return self.younger[level] if younger and self.younger else self.lines[level]
-
-
-class SpelledOut(Record):
-    """How often, for how long and at what cost, for levels 1 to 3."""
-
-    frequency: dict[Score, Wordings]
-    duration: dict[Score, Wordings]
-    impact: dict[Score, Wordings]
-
-    @model_validator(mode="after")
-    def _every_level(self) -> "SpelledOut":
-        for aspect in ASPECTS:
-            if set(self.of(aspect)) != {1, 2, 3}:
-                raise ValueError(f"{aspect} needs wordings for the levels 1, 2 and 3")
-        return self
-
-    def of(self, aspect: Aspect) -> dict[Score, Wordings]:
-        match aspect:
-            case "frequency":
-                return self.frequency
-            case "duration":
-                return self.duration
-            case "impact":
-                return self.impact
-
-
-class General(Record):
-    """Answers to how things are, by what there is to tell."""
-
-    well: Wordings
-    mixed: Wordings
-    low: Wordings
-
-
-class LeadIns(Record):
-    """A few words before an answer, by manner."""
-
-    open: Wordings
-    deflecting: Wordings
-    somatising: Wordings
-    talkative: Wordings
-    terse: Wordings
-
-    def of(self, manner: Manner) -> tuple[str, ...]:
-        wordings: tuple[str, ...] = getattr(self, manner)
-        return wordings
+    increase: Present = Field(default_factory=dict)
+    """What those say who have more of it, not less."""
 
 
 class Lines(Record):
     """Everything that offline persons hear and say."""
 
-    listening: Listening
+    listening: Annotated[dict[Cue, Phrases], each("cue", get_args(Cue))]
     younger_below: Annotated[int, Field(ge=0, strict=True)]
     """Age in years from which on nobody says the younger ones' lines."""
-    items: dict[int, ItemLines]
-    spelled_out: SpelledOut
+    items: Annotated[dict[Item, ItemLines], each("item", range(1, ITEMS + 1))]
+    spelled_out: Annotated[dict[Aspect, Present], each("aspect", get_args(Aspect))]
+    """How often, for how long and at what cost."""
+    general: Annotated[dict[Mood, Wordings], each("mood", get_args(Mood))]
+    """Answers to how things are, by what there is to tell."""
+    lead_ins: Annotated[dict[Manner, Wordings], each("manner", get_args(Manner))]
     nothing_there: Wordings
     greetings: Wordings
-    general: General
     bodily: Wordings
     deflections: Wordings
     refusals: Wordings
@@ -113,22 +127,25 @@ class Lines(Record):
     repeats: Wordings
     small_talk: Wordings
     tangents: Wordings
-    lead_ins: LeadIns
     opened: Wordings
 
     @model_validator(mode="after")
-    def _every_item(self) -> "Lines":
-        for item in sorted(set(self.items) ^ set(range(1, ITEMS + 1))):
-            raise ValueError(f"item {item} is {'unknown' if item in self.items else 'missing'}")
-        for item in sorted(INCREASING):
+    def _fit_together(self) -> "Lines":
+        for item in get_args(Increasing):
             if not self.items[item].increase:
                 raise ValueError(f"item {item} has no wordings for an increase")
-        seen: set[str] = set()
-        for _, _, line in self.spoken:
-            if line in seen:
+        for line, times in Counter(line for _, _, line in self.spoken).items():
+            if times > 1:
                 raise ValueError(f"a line stands twice: {line!r}")
-            seen.add(line)
         return self
+
+    def wordings(self, person: Person, item: int, level: int) -> Wordings:
+        """Return what a person says of an item at a level."""
+        known = self.items[item]
+        if level and item in person.increasing:
+            return known.increase[level]
+        young = person.age < self.younger_below
+        return ((young and known.younger) or known.lines)[level]
 
     @cached_property
     def spoken(self) -> tuple[tuple[int, int, str], ...]:
@@ -148,22 +165,13 @@ class Lines(Record):
     @cached_property
     def said(self) -> Callable[[str], tuple[tuple[int, int], ...]]:
         """The items and levels of the lines that an answer holds, in order of mention."""
-        return lru_cache(_REMEMBERED)(self._said)
+        book = PhraseBook((line, (item, level)) for item, level, line in self.spoken)
+        return lru_cache(_REMEMBERED)(lambda answer: tuple(book.find(plain(answer))))
 
-    @cached_property
-    def _by_first_word(self) -> dict[str, list[tuple[int, int, str]]]:
-        found: dict[str, list[tuple[int, int, str]]] = {}
-        for item, level, line in self.spoken:
-            found.setdefault(line.split()[0], []).append((item, level, line))
-        return found
 
-    def _said(self, text: str) -> tuple[tuple[int, int], ...]:
-        return tuple(
-            (item, level)
-            for start in _SENTENCE_START.finditer(text)
-            for item, level, line in self._by_first_word.get(start.group(), ())
-            if text.startswith(line, start.start())
-        )
+def load_persons(path: str | Path) -> Persons:
+    """Return the persons of a file; a malformed one is an `InputError` of one line."""
+    return load_yaml(path, Persons)
 
 
 def load_lines(path: str | Path) -> Lines:

@@ -1,62 +1,61 @@
 """Where a conversation stands when a person answers: read from the turns, kept nowhere."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from src.clinical.bdi import SENSITIVE
 from src.interview.roles import Turns
 from src.patients.lines import Lines
-from src.patients.listening import Heard
-
-COOLING = frozenset({9, 21})
-"""Items that offend when asked about."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
-    """Where the conversation stands when a person answers."""
+    """What was asked and told before a message, what it is about, and which words are left."""
 
-    number: int
-    heard: Heard
-    repeated: bool
-    """The question was asked before, word for word, or closed on what was asked before."""
-    asked: frozenset[int]
-    told: dict[int, int]
-    """Level last said of an item; nobody takes a level back."""
-    last: tuple[int, ...]
-    """What a follow-up is about: the last answer, after a question that was sidestepped."""
-    spoken: str
-    cooled: bool
-    offended: bool
-    """Something cold was asked before, at any time."""
+    def __init__(self, lines: Lines, turns: Turns, text: str, chance: Callable[..., float]) -> None:
+        self._chance = chance
+        self._spoken = "\n".join(turn.answer.text for turn in turns)
+        before = [lines.ear.hear(turn.question.text) for turn in turns]
+        said = [lines.said(turn.answer.text) for turn in turns]
+        self.number = len(turns) + 1
+        self.heard = lines.ear.hear(text)
+        self.asked = {item for one in before for item in one.items}
+        self.told = dict(chain.from_iterable(said))
+        """Level last said of an item; nobody takes a level back."""
+        self.cooled = bool(before) and before[-1].cold
+        self.offended = any(one.cold for one in before)
+        self.repeated = not self.heard.gentle or any(t.question.text == text for t in turns)
+        """Whether it was asked before, word for word, or closed on what was asked before."""
+        last: list[int] = []
+        if turns:
+            last = [item for item, _ in sorted(said[-1], key=lambda pair: pair[1] == 0)]
+            if not before[-1].items or set(last).isdisjoint(before[-1].items):
+                last = [*before[-1].items, *last]  # a question that was sidestepped
+        self.topics = self._topics(last)
+        """Items that the message is about and that are spoken of when asked."""
+
+    def _topics(self, last: Iterable[int]) -> Sequence[int]:
+        heard = self.heard
+        if heard.items:
+            return _askable(heard.items)
+        mentioned = _askable(heard.mentioned)
+        if heard.aspect or (heard.more and not heard.general):
+            known = [item for item in mentioned if item in self.told or item in self.asked]
+            return known or _askable(last) or mentioned
+        return [] if heard.general else mentioned
+
+    def chance(self, *what: object) -> float:
+        """Return a number in [0, 1) for something that is open at this turn."""
+        return self._chance(self.number, *what)
+
+    def fresh(self, wordings: Sequence[str]) -> list[str]:
+        """Return the wordings not yet spoken, in an order of this turn."""
+        start = int(self.chance(wordings[0]) * len(wordings))
+        return [one for one in (*wordings[start:], *wordings[:start]) if one not in self._spoken]
+
+    def pick(self, wordings: Sequence[str]) -> str:
+        """Return one of the wordings, one not yet spoken where there is any."""
+        return (self.fresh(wordings) or wordings)[0]
 
 
-def moment(lines: Lines, turns: Turns, text: str) -> Moment:
-    """Return where a conversation stands when a message arrives, from the turns alone."""
-    ear = lines.ear
-    this = ear.hear(text)
-    heard = [ear.hear(turn.question.text) for turn in turns]
-    told: dict[int, int] = {}
-    said: list[tuple[int, int]] = []
-    for turn in turns:
-        said = list(lines.said(turn.answer.text))
-        told.update(said)
-    cold = [is_cold(one) for one in heard]
-    last = [item for item, _ in sorted(said, key=lambda pair: pair[1] == 0)]
-    if heard and not set(last) & set(heard[-1].items):
-        last = [*heard[-1].items, *last]
-    return Moment(
-        number=len(turns) + 1,
-        heard=this,
-        repeated=not this.gentle or any(turn.question.text == text for turn in turns),
-        asked=frozenset(item for one in heard for item in one.items),
-        told=told,
-        last=tuple(item for item in last if item not in SENSITIVE),
-        spoken="\n".join(turn.answer.text for turn in turns),
-        cooled=bool(cold) and cold[-1],
-        offended=any(cold),
-    )
-
-
-def is_cold(heard: Heard) -> bool:
-    """Return whether a message is of the kind that is refused."""
-    return heard.direct or not COOLING.isdisjoint(heard.items)
+def _askable(items: Iterable[int]) -> list[int]:
+    return [item for item in items if item not in SENSITIVE]

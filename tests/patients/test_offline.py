@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from src.clinical.bdi import BAND_NAMES, SENSITIVE, band
 from src.errors import InputError
-from src.patients.lines import load_lines
+from src.patients.lines import Person, load_lines, load_persons
+from src.patients.listening import Aspect
 from src.patients.offline import OfflinePatient
-from src.patients.persons import Person, load_persons
 from src.records import Question, Turn
 from src.settings import OfflineThresholds
 
@@ -233,7 +233,7 @@ def test_opening_up_is_marked_as_such() -> None:
 def test_a_deflecting_person_looks_well_and_lets_little_slip() -> None:
     for person in of_manner("deflecting"):
         (turn,) = interview(steady(person.number), ["Hello! How have things been lately?"])
-        assert any(line in turn.answer.text for line in LINES.general.well)
+        assert any(line in turn.answer.text for line in LINES.general["well"])
         strongest = max(v for n, v in enumerate(person.truth, 1) if n not in SENSITIVE)
         levels = [level for _, level in LINES.said(turn.answer.text)]
         assert levels == ([strongest - 1] if strongest > 1 else [])
@@ -313,7 +313,7 @@ def test_stacked_questions_get_an_answer_to_two_at_most(number: int) -> None:
 
 
 @pytest.mark.parametrize("aspect", ["frequency", "duration", "impact"])
-def test_a_follow_up_gets_the_severity_spelled_out(aspect: str) -> None:
+def test_a_follow_up_gets_the_severity_spelled_out(aspect: Aspect) -> None:
     follow_up = {
         "frequency": "How often is that?",
         "duration": "How long has it been so?",
@@ -321,7 +321,7 @@ def test_a_follow_up_gets_the_severity_spelled_out(aspect: str) -> None:
     }[aspect]
     truth = PERSONS.person(11).truth[15]
     _, turn = interview(steady(11), [QUESTIONS[16], follow_up])
-    spelled_out = getattr(LINES.spelled_out, aspect)
+    spelled_out = LINES.spelled_out[aspect]
     assert any(line in turn.answer.text for line in spelled_out[truth])
     assert (16, truth) in LINES.said(turn.answer.text)
 
@@ -335,14 +335,14 @@ def test_a_follow_up_is_about_what_it_reflects() -> None:
 
 def test_a_follow_up_is_about_what_is_there() -> None:
     _, turn = interview(steady(6), ["How do you eat, and how do you sleep?", "How often is that?"])
-    spelled_out = LINES.spelled_out.frequency[PERSONS.person(6).truth[15]]
+    spelled_out = LINES.spelled_out["frequency"][PERSONS.person(6).truth[15]]
     assert any(line in turn.answer.text for line in spelled_out)
 
 
 def test_a_general_question_is_not_about_what_it_reflects() -> None:
     text = "Those nights must be long. And how have things been otherwise?"
     (turn,) = interview(steady(8), [text])
-    assert any(line in turn.answer.text for line in LINES.general.well)
+    assert any(line in turn.answer.text for line in LINES.general["well"])
     assert 16 not in told([turn])
 
 
@@ -571,7 +571,11 @@ def edited(tmp_path: Path, source: Path, old: str, new: str) -> Path:
         ("manner: open", "manner: cheerful", r"persons\[0\]\.manner"),
         ("manner: open", "manner: open\n    mood: low", r"persons\[0\]\.mood"),
         ("volunteers: []", "volunteers: [9]", r"persons\[0\].*item 9"),
-        ("increasing: [16]", "increasing: [15]", r"persons\[0\].*item 15"),
+        (
+            "increasing: [16]",
+            "increasing: [15]",
+            r"persons\[0\]\.increasing\[0\]: .*16 or 18, not 15",
+        ),
         ("number: 2\n", "number: 3\n", "person 2 has the number 3"),
         ("inconsistency: 0.1\n", "inconsistency: 1.1\n", r"persons\[0\]\.inconsistency"),
     ],
@@ -617,12 +621,12 @@ def drop_increase(lines: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (drop_level, r"items\[5\].*level 2 has no wording"),
+        (drop_level, r"items\[5\]\.lines: level 2 is missing"),
         (drop_wording, r"items\[3\]\.lines\[1\].*at least 3"),
         (drop_item, "item 21 is missing"),
         (add_level, r"items\[5\]\.lines\[4\]"),
         (say_twice, "stands twice"),
-        (spell_out_nothing, "spelled_out.*duration"),
+        (spell_out_nothing, r"spelled_out\.duration: level 3 is missing"),
         (drop_increase, "item 16 has no wordings"),
     ],
 )
