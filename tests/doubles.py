@@ -10,6 +10,7 @@ from src.records import (
     ITEMS,
     Answer,
     Assessment,
+    Call,
     Guidance,
     Question,
     StopReason,
@@ -76,6 +77,16 @@ class Budget:
     def guide(self, turns: Sequence[Turn]) -> Guidance:
         stop = StopReason.MAX_MESSAGES if len(turns) >= self.turns else None
         return Guidance(text="", stop=stop, closing=self.closing)
+
+
+class NoBook:
+    """Where no call is ever written down."""
+
+    def asked(self, role: str, turn: int) -> None:
+        raise AssertionError(f"{role} asked a model on turn {turn}")
+
+    async def delivered(self, turn: int, call: Call) -> None:
+        raise AssertionError(f"{call.role} was answered on turn {turn}")
 
 
 def cast(

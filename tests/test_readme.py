@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from doubles import NoBook
 from examples.four_known import FourKnown
 from examples.keyword import KeywordScorer, KeywordSettings
 from terminal import ROOT, tacit
@@ -20,7 +21,9 @@ from terminal import ROOT, tacit
 from src import build, command, config, errors
 from src.clinical import bdi
 from src.interview.loop import hold
+from src.interview.roles import Cast
 from src.interviewers.tree import DialogueTree
+from src.llm.servers import Servers
 from src.prompts import load_yaml
 from src.records import INTENDED_USE, StopReason, Turn
 from src.settings import RunSettings
@@ -275,13 +278,18 @@ def test_an_example_in_the_readme_is_the_file_that_is_tested(name: str) -> None:
     )
 
 
+def offline_cast(settings: RunSettings, subject: str) -> Cast:
+    nobody = Servers(services={})
+    return build.Casting(settings).cast(subject, 1, servers=nobody, book=NoBook())
+
+
 async def keep_nothing(turn: Turn) -> None:
     pass
 
 
 async def test_the_example_scorer_rates_a_whole_interview(settings: RunSettings) -> None:
     option = load_yaml(EXAMPLES / "keyword.yaml", KeywordSettings)
-    players = replace(build.Casting(settings).cast("persona-07", 1), scorer=KeywordScorer(option))
+    players = replace(offline_cast(settings, "persona-07"), scorer=KeywordScorer(option))
     interview = await hold(players, [], keep_nothing)
     assert interview.final is not None
     assert set() < set(interview.final.assessed) <= set(option.words.values())
@@ -297,14 +305,14 @@ def test_the_places_that_a_new_scorer_joins_are_where_the_readme_says() -> None:
         name: ROOT / "src" / "settings" / f"{name}.py" for name in ("commands", "players")
     }
     assert "class LexicalSettings" in settings_of["players"].read_text()
-    assert "scorer: " in settings_of["commands"].read_text()
-    assert callable(build.scorer)
+    assert "ScorerSettings = " in settings_of["commands"].read_text()
+    assert callable(build.scorer_of)
 
 
 async def test_the_example_stop_rule_ends_what_the_inner_one_would_go_on_with(
     settings: RunSettings,
 ) -> None:
-    cast = build.Casting(settings).cast("persona-03", 1)
+    cast = offline_cast(settings, "persona-03")
     whole = await hold(cast, [], keep_nothing)
     for confidence in (0.5, 1.01):
         rule = FourKnown(cast.orchestrator, confidence=confidence)

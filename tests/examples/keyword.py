@@ -20,11 +20,7 @@ class KeywordScorer:
         """Rate the 21 items from the persona's own words; what no word names is not assessed."""
         symptoms = [SymptomScore(score=0, confidence=0.0)] * ITEMS
         for reply in (turn.answer.text for turn in turns):
-            for item in self.signals(reply):
+            for item in sorted({n for word, n in self._words.items() if word in reply.lower()}):
                 level = min(3, symptoms[item - 1].score + 1)
                 symptoms[item - 1] = SymptomScore(score=level, confidence=0.5, evidence=reply)
         return Assessment(symptoms=tuple(symptoms))
-
-    def signals(self, reply: str) -> tuple[int, ...]:
-        """Return the items that one reply speaks of; the guidance names them as cues."""
-        return tuple(sorted({n for word, n in self._words.items() if word in reply.lower()}))
