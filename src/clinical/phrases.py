@@ -10,11 +10,10 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator
 
-from src.clinical.text import STOP_WORDS, contracted
+from src.clinical.text import compiled, contracted
 
 _ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
 _PLAIN = re.compile(r"(?:(?:[a-z0-9']+\*?|\.\.)(?: |$))+")
-_GAP = r"(?:(?!not |never |no |less |say |trouble |problem|issue|[a-z]+n't )[^ ]+ ){0,4}"
 
 
 def _wellformed(phrase: str) -> str:
@@ -64,7 +63,7 @@ class Lexicon:
             elements = _ELEMENT.findall(full)
             source = "".join(_element(element) for element in elements)
             pattern = re.compile(r"(?:^|(?<= ))" + source)
-            own = bool(re.search(r"\b(?:not|no|never|hardly|without|nothing)\b|n't", full))
+            own = bool(compiled(r"\b<negators>\b|n't").search(full))
             cue = Cue(value, item, pattern, own)
             for key in _anchors(elements):
                 self._index.setdefault(key, []).append(cue)
@@ -81,7 +80,7 @@ class Lexicon:
 
 def _word(word: str) -> str:
     if word == "..":
-        return _GAP
+        return compiled("(?:(?!<barriers> )[^ ]+ ){0,4}").pattern
     if word == "n't":
         return "[a-z]+n't "
     return re.escape(word[:-1]) + "[a-z']* " if word.endswith("*") else re.escape(word) + " "
@@ -94,18 +93,11 @@ def _element(element: str) -> str:
 
 
 def _anchors(elements: Sequence[str]) -> set[str]:
-    best: tuple[int, list[str]] | None = None
-    for element in elements:
-        if element == ".." or element.endswith("?"):
-            continue
-        options = element.strip("()").split("|")
-        keys = [max(option.replace("*", "").split(), key=_weight) for option in options]
-        cost = len(keys) + 100 * sum(key in STOP_WORDS for key in keys) + 1000 * ("n't" in keys)
-        if best is None or cost < best[0]:
-            best = cost, keys
-    assert best is not None, "a phrase has a word that must stand"
-    return {key[:3] for key in best[1]}
-
-
-def _weight(word: str) -> tuple[bool, int]:
-    return word not in STOP_WORDS, len(word)
+    """Return the beginnings of the longest words of an element that must stand."""
+    standing = [
+        [max(option.replace("*", "").split(), key=len) for option in element.strip("()").split("|")]
+        for element in elements
+        if element != ".." and not element.endswith("?")
+    ]
+    usable = [keys for keys in standing if "n't" not in keys]
+    return {key[:3] for key in max(usable, key=lambda keys: min(map(len, keys)))}

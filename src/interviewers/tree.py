@@ -15,12 +15,15 @@ from pydantic_core import PydanticCustomError
 from rank_bm25 import BM25Okapi, BM25Plus
 
 from src.clinical.bdi import ASSESSABLE, CLUSTERS
+from src.clinical.text import marked_words
 from src.interview.roles import Turns
 from src.prompts import load_yaml
 from src.records import Guidance, Item, Question, Record
 
 PREFIX = "tree:"
 Ranking = Literal["plus", "okapi"]
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 _CLUSTER_NAMES = tuple(name for name, _ in CLUSTERS)
 _CLUSTER_ITEMS = dict(CLUSTERS)
@@ -180,7 +183,7 @@ class DialogueTree:
         branches = self._openers[opener].follow_ups
         if self._bm25 == "okapi":
             return as_printed(branches, reply)
-        return best_match(branches, words(reply, self._file.ignore))
+        return best_match(branches, marked_words(reply, self._file.ignore))
 
     def _first_line(self) -> Question:
         first = self._file.openers[0]
@@ -229,77 +232,6 @@ def as_printed(branches: Sequence[FollowUp], reply: str) -> FollowUp:
     okapi = BM25Okapi([_WORD.findall(b.text.lower()) for b in branches])
     scores = okapi.get_scores(_WORD.findall(reply.lower()))
     return branches[int(scores.argmax())]
-
-
-# Negation, as far as short everyday replies need it ------------------------------------------
-
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-_STAGE_DIRECTION = re.compile(r"\*([^*\n]+)\*|\[[^\[\]\n]*\]")
-_CLAUSE_END = re.compile(
-    r"[^\w\s'-]|\s-+\s|\n|"
-    r"\b(?:but|though|although|however|except|yet|just|because|when|whenever|while|since|until)\b|"
-    r"\band\s(?=(?:i|i'\w+|it|it's|my|they|then|now|feel|am|get|always)\b)"
-)
-_SCOPE = 7
-"""Words that a negation reaches, at most; a clause's end stops it earlier."""
-_NEGATION = re.compile(
-    r"not|no|never|none|nothing|nobody|neither|nor|without|cannot|hardly|barely|scarcely|rarely|"
-    r"seldom|less|fewer|wish|\w+n't|(?:ca|do|does|did|is|was|wo|could|have|has)nt"
-)
-_ENDING = re.compile(r"stop(?:s|ped|ping)?|quit|lost|los(?:e|ing)|lack(?:s|ing)?")
-"""These negate what follows; where they are negated themselves, what follows holds."""
-_TROUBLE = re.compile(r"(?:trouble|problem|issue|complaint)s?|difficult(?:y|ies)")
-"""`no trouble sleeping` says that sleep comes."""
-_OPEN = re.compile(r"know|sure|idea|mind")
-"""`I don't know if …` leaves open what follows; it is not read."""
-_SUBJECT = re.compile(r"i|i'\w+|it|it's|that|that's|there's|my|we|they|things|everything")
-_BE = re.compile(r"am|are|is|was|were|be|been|get|got|getting|i'm")
-
-
-def words(reply: str, ignore: Sequence[str] = ()) -> list[str]:
-    """Return a reply's words in lower case; a negated one is written `not <word>`."""
-    text = _STAGE_DIRECTION.sub(_spoken, reply.replace("\u2019", "'").lower())
-    for phrase in ignore:
-        text = re.sub(rf"\b{re.escape(phrase)}\b", ".", text)
-    return [w for clause in _CLAUSE_END.split(text) for w in _marked(_WORD.findall(clause))]
-
-
-def _spoken(found: re.Match[str]) -> str:
-    """Return a lone word between asterisks, which is stressed; a stage direction is not said."""
-    inside = found[1] or ""
-    return inside if len(inside.split()) == 1 else ". "
-
-
-def _marked(clause: Sequence[str]) -> list[str]:
-    marked: list[str] = []
-    left = 0
-    for n, word in enumerate(clause):
-        if left and _OPEN.fullmatch(word):
-            break
-        if left and (_ENDING.fullmatch(word) or _TROUBLE.fullmatch(word)):
-            marked.append(f"not {word}")
-            left = 0
-        elif _negates(clause, n):
-            marked += [] if n and word == "no" else [word]  # `for no reason` is no answer
-            left = _SCOPE
-        elif n or word != "well":  # `Well, I …` says nothing
-            marked.append(f"not {word}" if left else word)
-            left = max(left - 1, 0)
-    return marked
-
-
-def _negates(clause: Sequence[str], n: int) -> bool:
-    word, after = clause[n], clause[n + 1] if n + 1 < len(clause) else ""
-    before = clause[n - 1] if n else ""
-    if word == "no" and not n:
-        return not _SUBJECT.fullmatch(after)  # `No I'm fine` answers, it does not negate
-    if word == "used":
-        return after == "to" and not _BE.fullmatch(before)
-    if word == "little":
-        return before in {"very", "so", "too"}
-    if word == "to":
-        return "too" in clause[max(n - 5, 0) : n]  # `too tired to laugh`
-    return bool(_NEGATION.fullmatch(word) or _ENDING.fullmatch(word))
 
 
 def _meets(word: str, keyword: str) -> bool:

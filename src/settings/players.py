@@ -122,9 +122,16 @@ class OfflineSettings(Settings):
     thresholds: OfflineThresholds
 
 
+class LanguageFile(File):
+    """What all reading goes by; the settings name it for the digest and cannot change it."""
+
+    root: Literal["conf/lexicon/language.yaml"]
+
+
 class LexicalSettings(Settings):
     kind: Literal["lexical"]
     cues: File
+    language: LanguageFile
     thresholds: LexicalThresholds
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pydantic import RootModel
 
 from src.clinical.bdi import ASSESSABLE
+from src.clinical.text import marked_words
 from src.errors import InputError
-from src.interviewers.tree import DialogueTree, Opener, as_printed, best_match, words
+from src.interviewers.tree import DialogueTree, Opener, as_printed, best_match
 from src.prompts import load_yaml, located
 from src.records import Answer, Guidance, Question, Record, StopReason, Turn
 
@@ -384,7 +385,7 @@ def test_a_reply_without_words_is_no_match_and_breaks_nothing(reply: str) -> Non
     ],
 )
 def test_negation_reaches_as_far_as_its_clause(reply: str, expected: list[str]) -> None:
-    assert words(reply) == expected
+    assert marked_words(reply) == expected
 
 
 @given(st.text())
@@ -432,7 +433,8 @@ def test_the_choice_does_not_depend_on_the_order_of_branches_or_keywords(
         for branch in branches
     ]
     random.shuffle(mixed)
-    found, again = best_match(branches, words(reply)), best_match(mixed, words(reply))
+    said = marked_words(reply)
+    found, again = best_match(branches, said), best_match(mixed, said)
     assert (found and found.id) == (again and again.id)
 
 
