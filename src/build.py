@@ -220,8 +220,10 @@ def subjects(settings: RunSettings, servers: Servers, root: Path) -> tuple[list[
         return found, [f"not there: {', '.join(missing)}"] if missing else []
     if not missing:
         return names, []
-    there_are = ", ".join(sorted(known)) or "none"
-    if isinstance(settings.patient, LoraSettings) and not settings.only:
+    lora = isinstance(settings.patient, LoraSettings) and not settings.only
+    everyone = servers.services["patient"].listed if lora else known
+    there_are = ", ".join(sorted(n for n in everyone if n.startswith("persona-"))) or "none"
+    if lora:
         raise ServerError(f"{missing[0]}: no adapter of it is served; served are: {there_are}")
     raise InputError(f"{missing[0]}: there is none; there are: {there_are}")
 
