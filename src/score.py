@@ -27,13 +27,14 @@ from src.evaluation.conversations import Conversation, notes, read_conversations
 from src.evaluation.metrics import Metrics
 from src.evaluation.recorded import conversations_of_run
 from src.evaluation.scored import Scored, constants_of, measured_of, written
+from src.interview.roles import Scorer
 from src.llm.caller import Asking, Caller
 from src.llm.ledger import Prices, ledger_of
 from src.llm.servers import Servers, open_servers
 from src.prompts import load_yaml, located
 from src.records import INTENDED_USE, Call, Failure
 from src.settings import ScoreSettings
-from src.steering.rubric import Outcome, Rubric, outcomes, wrong
+from src.steering.rubric import Rubric, outcomes, wrong
 from src.summary import spent_lines
 
 RUBRIC_CHECK = "conf/checks/rubric.yaml"
@@ -128,8 +129,12 @@ async def _check(settings: ScoreSettings, console: Console, calls: Calls) -> Non
     """Print which of the rubric's sentences the scorer rates otherwise."""
     rubric = load_yaml(RUBRIC_CHECK, Rubric)
     async with _servers(settings) as servers:
-        scorer = build.scorer_of(settings.scorer)(lambda _: _caller(servers, calls, settings, 1))
-        found: list[Outcome] = await outcomes(scorer, rubric)
+        scorer_for = build.scorer_of(settings.scorer)
+
+        def scorer(number: int) -> Scorer:
+            return scorer_for(lambda _: _caller(servers, calls, settings, number))
+
+        found = await outcomes(scorer, rubric)
     for line in wrong(found):
         console.print(line, markup=False)
     console.print(f"{sum(one.right for one in found)} of {len(found)} sentences at their level")

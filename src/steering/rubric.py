@@ -1,10 +1,12 @@
 """The table of invented replies by which a scorer is tested, `conf/checks/rubric.yaml`."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from src.errors import InterviewError
 from src.interview.roles import Scorer
 from src.records import Answer, Item, Question, Score, Turn
 
@@ -42,24 +44,31 @@ class Outcome(NamedTuple):
     """What a scorer made of a row."""
 
     row: Row
-    given: int | Literal["none"]
+    given: int | Literal["none", "failed"]
+    reason: str = ""
+    """Why it failed."""
 
     @property
     def right(self) -> bool:
         return self.given in {self.row.level, self.row.either}
 
 
-async def outcomes(scorer: Scorer, rubric: Rubric) -> list[Outcome]:
-    """Return what a scorer makes of every row, in order."""
-    results = []
-    for row in rubric.rows:
-        symptom = (await scorer.score(row.turns))[row.item]
-        results.append(Outcome(row, symptom.score if symptom.assessed else "none"))
-    return results
+async def outcomes(scorer_for: Callable[[int], Scorer], rubric: Rubric) -> list[Outcome]:
+    """Return what the scorer of each row, by its number, makes of it; all at the same time."""
+
+    async def one(number: int, row: Row) -> Outcome:
+        try:
+            symptom = (await scorer_for(number).score(row.turns))[row.item]
+        except InterviewError as error:
+            return Outcome(row, "failed", f" ({error})")
+        return Outcome(row, symptom.score if symptom.assessed else "none")
+
+    return list(await asyncio.gather(*(one(n, row) for n, row in enumerate(rubric.rows, 1))))
 
 
 def wrong(results: list[Outcome]) -> Iterator[str]:
-    """Yield a line for each row that was rated otherwise."""
-    for row, given in results:
-        if given not in {row.level, row.either}:
-            yield f"item {row.item}: {given} for {row.level} ({row.rule}): {row.reply}"
+    """Yield a line for each row that was rated otherwise, or not at all."""
+    for outcome in results:
+        if not outcome.right:
+            row, given, reason = outcome
+            yield f"item {row.item}: {given}{reason} for {row.level} ({row.rule}): {row.reply}"

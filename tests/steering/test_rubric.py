@@ -1,10 +1,12 @@
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from src.errors import InputError
+from src.errors import InputError, ScorerFailed
+from src.interview.roles import Scorer
 from src.prompts import load_yaml, located
 from src.records import Assessment, SymptomScore, Turn
 from src.settings import LexicalThresholds
@@ -25,6 +27,19 @@ class Blank:
         return Assessment(symptoms=(SymptomScore(score=0, confidence=0.0),) * 21)
 
 
+class Falters(Blank):
+    """Fails on a row, and assesses nothing in the others."""
+
+    async def score(self, turns: object) -> Assessment:
+        if turns == RUBRIC.rows[1].turns:
+            raise ScorerFailed("refused: not this one")
+        return await super().score(turns)
+
+
+def rated_by(scorer: Scorer) -> Callable[[int], Scorer]:
+    return lambda _: scorer
+
+
 def lexical() -> LexicalScorer:
     option = yaml.safe_load(located("conf/scorer/lexical.yaml").read_text(encoding="utf-8"))
     return LexicalScorer(load_yaml(option["cues"], Cues), LexicalThresholds(**option["thresholds"]))
@@ -39,18 +54,27 @@ def test_the_table_holds_every_item_and_denials_and_traps() -> None:
 
 def test_the_lexical_scorer_keeps_every_rule() -> None:
     rows = Rubric(rows=tuple(row for row in RUBRIC.rows if row.rule != OTHER_WORDS))
-    assert list(wrong(asyncio.run(outcomes(lexical(), rows)))) == []
+    assert list(wrong(asyncio.run(outcomes(rated_by(lexical()), rows)))) == []
 
 
 def test_the_lexical_scorer_hears_three_quarters_of_the_far_fetched() -> None:
     rows = Rubric(rows=tuple(row for row in RUBRIC.rows if row.rule == OTHER_WORDS))
-    results = asyncio.run(outcomes(lexical(), rows))
+    results = asyncio.run(outcomes(rated_by(lexical()), rows))
     assert sum(outcome.right for outcome in results) >= 0.75 * len(results)
 
 
 def test_a_scorer_that_hears_nothing_is_wrong_wherever_something_is_said() -> None:
-    results = asyncio.run(outcomes(Blank(), RUBRIC))
+    results = asyncio.run(outcomes(rated_by(Blank()), RUBRIC))
     assert {outcome.row.level for outcome in results if outcome.right} == {"none"}
+
+
+def test_a_row_on_which_the_scorer_fails_is_a_line_and_never_right() -> None:
+    results = asyncio.run(outcomes(rated_by(Falters()), RUBRIC))
+    assert len(results) == len(RUBRIC.rows)
+    failed = [outcome for outcome in results if outcome.given == "failed"]
+    assert [outcome.row for outcome in failed] == [RUBRIC.rows[1]]
+    assert not failed[0].right
+    assert any("failed (refused: not this one)" in line for line in wrong(results))
 
 
 def test_a_second_level_is_right_where_the_rule_allows_it() -> None:
