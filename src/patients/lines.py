@@ -1,14 +1,13 @@
 """Who the offline persons are, what they listen for and what they say: the records of two files."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property, lru_cache
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, lru_cache, partial
 from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from src.clinical.bdi import SENSITIVE
+from src.clinical.bdi import BAND_NAMES, SENSITIVE
 from src.errors import InputError
 from src.patients.listening import Aspect, Cue, Ear, PhraseBook, plain
 from src.prompts import load_yaml
@@ -18,12 +17,11 @@ Table = TypeVar("Table", bound=Mapping[object, object])
 _REMEMBERED = 4096
 
 
-def each(what: str, keys: Iterable[object]) -> AfterValidator:
+def each(what: str, keys: Collection[object]) -> AfterValidator:
     """Refuse a table that lacks one of the keys."""
-    needed = tuple(keys)
 
     def complete(table: Table) -> Table:
-        for key in needed:
+        for key in keys:
             if key not in table:
                 raise ValueError(f"{what} {key} is missing")
         return table
@@ -32,7 +30,6 @@ def each(what: str, keys: Iterable[object]) -> AfterValidator:
 
 
 Manner = Literal["open", "deflecting", "somatising", "talkative", "terse"]
-Mood = Literal["well", "mixed", "low"]
 Line = Annotated[str, Field(min_length=2)]
 Phrases = Annotated[tuple[Line, ...], Field(min_length=1)]
 Wordings = Annotated[tuple[Line, ...], Field(min_length=3)]
@@ -114,8 +111,8 @@ class Lines(Record):
     items: Annotated[dict[Item, ItemLines], each("item", range(1, ITEMS + 1))]
     spelled_out: Annotated[dict[Aspect, Present], each("aspect", get_args(Aspect))]
     """How often, for how long and at what cost."""
-    general: Annotated[dict[Mood, Wordings], each("mood", get_args(Mood))]
-    """Answers to how things are, by what there is to tell."""
+    general: Annotated[dict[str, Wordings], each("band", BAND_NAMES)]
+    """Answers to how things are, by the band of the total."""
     lead_ins: Annotated[dict[Manner, Wordings], each("manner", get_args(Manner))]
     nothing_there: Wordings
     greetings: Wordings
@@ -169,11 +166,5 @@ class Lines(Record):
         return lru_cache(_REMEMBERED)(lambda answer: tuple(book.find(plain(answer))))
 
 
-def load_persons(path: str | Path) -> Persons:
-    """Return the persons of a file; a malformed one is an `InputError` of one line."""
-    return load_yaml(path, Persons)
-
-
-def load_lines(path: str | Path) -> Lines:
-    """Return what persons hear and say; a malformed file is an `InputError` of one line."""
-    return load_yaml(path, Lines)
+load_persons = partial(load_yaml, model=Persons)
+load_lines = partial(load_yaml, model=Lines)

@@ -5,12 +5,12 @@ Neither the question's focus nor its source is looked at: a person has only what
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, Literal, TypeVar, get_args
 
 Aspect = Literal["frequency", "duration", "impact"]
 Cue = Literal["direct", "open", "warm", "asks", "general", "more", "passed_over", Aspect]
+ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 Label = TypeVar("Label")
 
 OFFENDING = frozenset({9, 21})
@@ -46,35 +46,6 @@ class PhraseBook(Generic[Label]):
         return [label for group in found for label in self._labels[group - 1]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Heard:
-    """What was understood of one message."""
-
-    items: tuple[int, ...]
-    """Items asked about, in order of mention."""
-    mentioned: tuple[int, ...]
-    """Items that only the statements around the question touch on."""
-    direct: bool
-    open: bool
-    warm: bool
-    general: bool
-    aspect: Aspect | None
-    more: bool
-
-    @property
-    def follows_up(self) -> bool:
-        return self.more or self.aspect is not None
-
-    @property
-    def gentle(self) -> bool:
-        return self.open or self.warm or self.follows_up
-
-    @property
-    def cold(self) -> bool:
-        """Whether it is of the kind that is refused."""
-        return self.direct or not OFFENDING.isdisjoint(self.items)
-
-
 class Ear:
     """Understand messages, and remember what they come to (pure, so the memory is no state)."""
 
@@ -84,28 +55,35 @@ class Ear:
         every = {**topics, _NO_ITEM: cues["passed_over"]}
         self._topics = PhraseBook((p, item) for item, phrases in every.items() for p in phrases)
         self._cues = {cue: PhraseBook((p, cue) for p in phrases) for cue, phrases in cues.items()}
-        self.hear = lru_cache(_REMEMBERED)(self._hear)
+        self.hear = lru_cache(_REMEMBERED)(lambda text: Heard(self, text))
 
-    def _hear(self, text: str) -> Heard:
+    def notices(self, cue: Cue, words: str) -> bool:
+        return bool(self._cues[cue].find(words))
+
+    def topics(self, words: str) -> tuple[int, ...]:
+        return tuple(item for item in dict.fromkeys(self._topics.find(words)) if item != _NO_ITEM)
+
+
+class Heard:
+    """What was understood of one message."""
+
+    def __init__(self, ear: Ear, text: str) -> None:
         said = [(plain(sentence), "?" in sentence) for sentence in _SENTENCE.findall(text)]
-        asking = [words for words, asks in said if asks or self._is("asks", words)]
+        asking = [words for words, asks in said if asks or ear.notices("asks", words)]
         around = [words for words, _ in said if words not in asking]
         question = " / ".join(asking or around)
         everything = " / ".join(asking + around)
-        items = self._items(question)
-        return Heard(
-            items=items,
-            mentioned=tuple(item for item in self._items(everything) if item not in items),
-            direct=self._is("direct", everything),
-            open=self._is("open", question),
-            warm=self._is("warm", everything),
-            general=self._is("general", question),
-            aspect=next((one for one in get_args(Aspect) if self._is(one, question)), None),
-            more=self._is("more", question),
-        )
-
-    def _is(self, cue: Cue, words: str) -> bool:
-        return bool(self._cues[cue].find(words))
-
-    def _items(self, words: str) -> tuple[int, ...]:
-        return tuple(item for item in dict.fromkeys(self._topics.find(words)) if item != _NO_ITEM)
+        self.items = ear.topics(question)
+        """Items asked about, in order of mention."""
+        self.mentioned = tuple(n for n in ear.topics(everything) if n not in self.items)
+        """Items that only the statements around the question touch on."""
+        self.direct = ear.notices("direct", everything)
+        self.warm = ear.notices("warm", everything)
+        self.open = ear.notices("open", question)
+        self.general = ear.notices("general", question)
+        self.more = ear.notices("more", question)
+        self.aspect = next((one for one in ASPECTS if ear.notices(one, question)), None)
+        self.follows_up = self.more or self.aspect is not None
+        self.gentle = self.open or self.warm or self.follows_up
+        self.cold = self.direct or not OFFENDING.isdisjoint(self.items)
+        """Whether it is of the kind that is refused."""

@@ -7,16 +7,16 @@ other side. Nothing is hidden: the raw text stays beside the cleaned, and flags 
 import re
 from collections.abc import Iterable
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from src.clinical.text import about_other, sentences
 from src.errors import ModelFailed, PatientFailed
 from src.interview.roles import Turns
 from src.interview.views import patient_view
 from src.llm.caller import Asking, Request
-from src.records import Answer, Question
+from src.records import Answer, Question, Record
 from src.settings import PERSONAS, LoraSettings
 
 Patterns = Annotated[tuple[re.Pattern[str], ...], Field(min_length=1)]
@@ -25,29 +25,14 @@ SHOWN = 80
 """Characters of an unusable reply that an error repeats."""
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+Leaks = Annotated[dict[Literal["opening", "ending", "other_side"], Patterns], Field(min_length=3)]
+Reversal = Annotated[dict[Literal["asks", "supports"], Patterns], Field(min_length=2)]
+Sensitive = Annotated[
+    dict[Literal["own", "anyone", "idioms", "denied"], Patterns], Field(min_length=4)
+]
 
 
-class Leaks(_Form):
-    opening: Patterns
-    ending: Patterns
-    other_side: Patterns
-
-
-class Reversal(_Form):
-    asks: Patterns
-    supports: Patterns
-
-
-class Sensitive(_Form):
-    own: Patterns
-    anyone: Patterns
-    idioms: Patterns
-    denied: Patterns
-
-
-class Signs(_Form):
+class Signs(Record):
     """What to look for in a persona's reply, `prompts/patient_signs.yaml`."""
 
     leaks: Leaks
@@ -56,7 +41,7 @@ class Signs(_Form):
     sensitive: Sensitive
 
 
-class Adapter(_Form):
+class Adapter(Record):
     """Where one persona's adapter comes from."""
 
     adapter: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
@@ -64,7 +49,7 @@ class Adapter(_Form):
     released: date | None
 
 
-class Adapters(_Form):
+class Adapters(Record):
     """The adapters by official persona number, `conf/personas/erisk2026.yaml`."""
 
     base: str
@@ -114,10 +99,10 @@ def cleaned(raw: str, leaks: Leaks) -> tuple[str, list[str]]:
     leaked = spoke = False
     while text != before:  # a cut may lay bare another opening
         before = text
-        if opened := max((m.end() for p in leaks.opening if (m := p.match(text))), default=0):
+        if opened := max((m.end() for p in leaks["opening"] if (m := p.match(text))), default=0):
             text, leaked = text[opened:].lstrip(), True
             continue
-        ending, other = _first(leaks.ending, text), _first(leaks.other_side, text)
+        ending, other = _first(leaks["ending"], text), _first(leaks["other_side"], text)
         leaked, spoke = leaked or ending is not None, spoke or other is not None
         text = text[: min((n for n in (ending, other) if n is not None), default=None)].strip()
     return text, ["role_leak"] * leaked + ["both_sides"] * spoke
@@ -139,20 +124,20 @@ def reverses(text: str, signs: Reversal) -> bool:
     """Say whether the persona asks after the interviewer and comforts, as a helper would."""
     asked = (_plain(sentence) for sentence in sentences(text))
     questions = [sentence for sentence in asked if "?" in sentence]
-    return any(_any(signs.asks, question) for question in questions) and _any(
-        signs.supports, _plain(text)
+    return any(_any(signs["asks"], question) for question in questions) and _any(
+        signs["supports"], _plain(text)
     )
 
 
 def harms(sentence: str, signs: Sensitive) -> bool:
     """Say whether the speaker tells of harm to themselves: no denial, no idiom, nobody else."""
     plain = _plain(sentence)
-    for idiom in signs.idioms:
+    for idiom in signs["idioms"]:
         plain = idiom.sub(" ", plain)
-    for patterns, named in ((signs.own, True), (signs.anyone, False)):
+    for patterns, named in ((signs["own"], True), (signs["anyone"], False)):
         for found in (match for pattern in patterns for match in pattern.finditer(plain)):
             before = plain[: found.start()]
-            if not _any(signs.denied, before) and (named or not about_other(before)):
+            if not _any(signs["denied"], before) and (named or not about_other(before)):
                 return True
     return False
 

@@ -21,6 +21,7 @@ class Moment:
         self.asked = {item for one in before for item in one.items}
         self.told = dict(chain.from_iterable(said))
         """Level last said of an item; nobody takes a level back."""
+        self.known = self.asked | self.told.keys()
         self.cooled = bool(before) and before[-1].cold
         self.offended = any(one.cold for one in before)
         self.repeated = not self.heard.gentle or any(t.question.text == text for t in turns)
@@ -28,7 +29,7 @@ class Moment:
         last: list[int] = []
         if turns:
             last = [item for item, _ in sorted(said[-1], key=lambda pair: pair[1] == 0)]
-            if not before[-1].items or set(last).isdisjoint(before[-1].items):
+            if set(last).isdisjoint(before[-1].items):
                 last = [*before[-1].items, *last]  # a question that was sidestepped
         self.topics = self._topics(last)
         """Items that the message is about and that are spoken of when asked."""
@@ -39,17 +40,16 @@ class Moment:
             return _askable(heard.items)
         mentioned = _askable(heard.mentioned)
         if heard.aspect or (heard.more and not heard.general):
-            known = [item for item in mentioned if item in self.told or item in self.asked]
-            return known or _askable(last) or mentioned
+            return [item for item in mentioned if item in self.known] or _askable(last) or mentioned
         return [] if heard.general else mentioned
 
-    def chance(self, *what: object) -> float:
-        """Return a number in [0, 1) for something that is open at this turn."""
-        return self._chance(self.number, *what)
+    def happens(self, share: float, *what: object) -> bool:
+        """Draw whether something that happens to a share of the turns happens at this one."""
+        return self._chance(self.number, *what) < share
 
     def fresh(self, wordings: Sequence[str]) -> list[str]:
         """Return the wordings not yet spoken, in an order of this turn."""
-        start = int(self.chance(wordings[0]) * len(wordings))
+        start = int(self._chance(self.number, wordings[0]) * len(wordings))
         return [one for one in (*wordings[start:], *wordings[:start]) if one not in self._spoken]
 
     def pick(self, wordings: Sequence[str]) -> str:

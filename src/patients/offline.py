@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from src.clinical.bdi import SENSITIVE, band
 from src.interview.roles import Turns
-from src.patients.lines import Lines, Mood, Person, load_lines, load_persons
+from src.patients.lines import Lines, Person, load_lines, load_persons
 from src.patients.moment import Moment
 from src.records import ITEMS, Answer, Question
 from src.settings import HabitSettings, OfflineThresholds
@@ -34,13 +34,16 @@ class OfflinePatient:
         sample: int,
         thresholds: OfflineThresholds,
     ) -> None:
-        self._person = person
-        self._lines = lines
+        self._person, self._manner, self._lines = person, person.manner, lines
         self._key = (seed, subject, sample)
         self._thresholds = thresholds
         self._habits: HabitSettings = getattr(thresholds.manners, person.manner)
         self.levels = tuple(self._level(item) for item in range(1, ITEMS + 1))
         """What this person holds true in this sample, in BDI-II order."""
+        self._guarded = self._manner == "deflecting"
+        self._looks = "minimal" if self._guarded else band(sum(self.levels))
+        self._foremost = sorted(set(range(1, ITEMS + 1)) - SENSITIVE, key=self._rank)
+        """Items in the order in which they slip out."""
 
     async def reply(self, turns: Turns, question: Question) -> Answer:
         """Answer a question, knowing the turns before it."""
@@ -56,39 +59,38 @@ class OfflinePatient:
         if heard.items and not now.topics:
             yield now.pick(lines.evasions)
             return
-        if now.number == 1 and self._person.manner != "terse":
+        if now.number == 1 and self._manner != "terse":
             yield now.pick(lines.greetings)
         if now.cooled:
             yield now.pick(lines.cool)
-        elif now.topics and now.chance("lead in") < self._thresholds.lead_in:
-            yield from now.fresh(lines.lead_ins[self._person.manner])[:1]
+        elif now.topics and now.happens(self._thresholds.lead_in, "lead in"):
+            yield from now.fresh(lines.lead_ins[self._manner])[:1]
         for place, item in enumerate(now.topics[: 1 if now.cooled else self._habits.answers]):
             yield from self._answer(item, now, leading=place == 0)
-        if not now.topics:
-            talk = (*self._person.asides, *lines.small_talk)
-            yield now.pick(lines.general[self._mood] if heard.general else talk)
+        if not now.topics and heard.general:
+            yield now.pick(lines.general[self._looks])
+        elif not now.topics:
+            yield now.pick((*self._person.asides, *lines.small_talk))
         if not now.cooled:
             yield from self._unasked(now)
 
     def _answer(self, item: int, now: Moment, *, leading: bool) -> Iterator[str]:
         """Yield what is said of an item; the remarks around it only of the `leading` one."""
-        heard, lines, manner = now.heard, self._lines, self._person.manner
+        heard, lines = now.heard, self._lines
         told, level = now.told.get(item), self._disclosed(item, now)
         wordings = self._wordings(item, level, now)
-        if told == level and (
-            (heard.follows_up and not level)
-            or (
-                item in now.asked and not heard.aspect and (now.repeated or not now.fresh(wordings))
-            )
-        ):  # there is nothing to add
+        denied_before = heard.follows_up and not level
+        asked_before = item in now.asked and not heard.aspect
+        spent = asked_before and (now.repeated or not now.fresh(wordings))
+        if told == level and (denied_before or spent):
             if leading:
                 yield now.pick(lines.repeats if level else lines.nothing_there)
             return
-        if self.levels[item - 1] and told is None and item not in now.asked:
-            if manner == "somatising" and item not in BODILY:
+        if self.levels[item - 1] and item not in now.known:
+            if self._manner == "somatising" and item not in BODILY:
                 yield now.pick(lines.bodily)
                 return
-            if manner == "deflecting" and now.chance("deflects", item) < self._thresholds.deflects:
+            if self._guarded and now.happens(self._thresholds.deflects, "deflects", item):
                 yield now.pick(lines.deflections)
                 return
         if leading and told is not None and level > told:
@@ -99,13 +101,13 @@ class OfflinePatient:
 
     def _disclosed(self, item: int, now: Moment) -> int:
         """Return the level that a person admits to here: the own one, or one less."""
-        again = item in now.asked or item in now.told
-        if self._person.manner == "deflecting":
-            held_back = not (again and now.heard.gentle)
+        again, gentle = item in now.known, now.heard.gentle
+        if self._guarded:
+            holds_back = not (again and gentle)
         else:
-            understates = now.chance("closed", item) < self._thresholds.closed_understates
-            held_back = understates and not again and not now.heard.gentle
-        level = self.levels[item - 1] - (held_back or now.cooled)
+            understates = now.happens(self._thresholds.closed_understates, "closed", item)
+            holds_back = understates and not again and not gentle
+        level = self.levels[item - 1] - (holds_back or now.cooled)
         return max(level, now.told.get(item, 0))
 
     def _unasked(self, now: Moment) -> Iterator[str]:
@@ -113,46 +115,28 @@ class OfflinePatient:
         heard, habits, person = now.heard, self._habits, self._person
         slips = habits.leaks if heard.general else 0
         if now.topics:
-            invited = person.manner == "talkative" or (heard.open and heard.warm)
-            slips = int(invited and now.chance("extra") < habits.extra)
-        for item, level in self._untold(now)[:slips]:
+            invited = self._manner == "talkative" or (heard.open and heard.warm)
+            slips = int(invited and now.happens(habits.extra, "extra"))
+        levels = [(item, self.levels[item - 1] - self._guarded) for item in self._foremost]
+        left = [(n, v) for n, v in levels if v > 0 and n not in now.told and n not in now.topics]
+        for item, level in left[:slips]:
             yield now.pick(self._wordings(item, level, now))
         trusts = now.number > self._thresholds.trust_after and not now.offended
-        if trusts and heard.gentle and now.chance("private") < habits.volunteers:
+        if trusts and heard.gentle and now.happens(habits.volunteers, "private"):
             for item in [item for item in person.volunteers if item not in now.told][:1]:
                 yield now.pick(self._wordings(item, self.levels[item - 1], now))
-        if (now.topics or heard.general) and now.chance("aside") < habits.aside:
+        if (now.topics or heard.general) and now.happens(habits.aside, "aside"):
             yield from now.fresh((*person.asides, *self._lines.tangents))[:1]
-
-    def _untold(self, now: Moment) -> list[tuple[int, int]]:
-        """Return items not yet spoken of and the levels let slip, the strongest first."""
-        manner = self._person.manner
-        less = 1 if manner == "deflecting" else 0
-        kept = {*SENSITIVE, *now.told, *now.topics}
-        ranked = sorted(
-            (
-                manner == "somatising" and item not in BODILY,
-                -level,
-                self._chance("rank", item),
-                item,
-            )
-            for item, level in enumerate(self.levels, 1)
-            if level > less and item not in kept
-        )
-        return [(item, -level - less) for _, level, _, item in ranked]
-
-    @property
-    def _mood(self) -> Mood:
-        if self._person.manner == "deflecting":
-            return "well"
-        moods: dict[str, Mood] = {"minimal": "well", "severe": "low"}
-        return moods.get(band(sum(self.levels)), "mixed")
 
     def _wordings(self, item: int, level: int, now: Moment) -> Sequence[str]:
         wordings = self._lines.wordings(self._person, item, level)
-        if now.cooled or self._person.manner == "terse":
+        if now.cooled or self._manner == "terse":
             return sorted(wordings, key=len)[: max(2, len(wordings) // 2)]
         return wordings
+
+    def _rank(self, item: int) -> tuple[bool, int, float]:
+        late = self._manner == "somatising" and item not in BODILY
+        return late, -self.levels[item - 1], self._chance("rank", item)
 
     def _level(self, item: int) -> int:
         level = self._person.truth[item - 1]

@@ -233,7 +233,7 @@ def test_opening_up_is_marked_as_such() -> None:
 def test_a_deflecting_person_looks_well_and_lets_little_slip() -> None:
     for person in of_manner("deflecting"):
         (turn,) = interview(steady(person.number), ["Hello! How have things been lately?"])
-        assert any(line in turn.answer.text for line in LINES.general["well"])
+        assert any(line in turn.answer.text for line in LINES.general["minimal"])
         strongest = max(v for n, v in enumerate(person.truth, 1) if n not in SENSITIVE)
         levels = [level for _, level in LINES.said(turn.answer.text)]
         assert levels == ([strongest - 1] if strongest > 1 else [])
@@ -342,7 +342,7 @@ def test_a_follow_up_is_about_what_is_there() -> None:
 def test_a_general_question_is_not_about_what_it_reflects() -> None:
     text = "Those nights must be long. And how have things been otherwise?"
     (turn,) = interview(steady(8), [text])
-    assert any(line in turn.answer.text for line in LINES.general["well"])
+    assert any(line in turn.answer.text for line in LINES.general["minimal"])
     assert 16 not in told([turn])
 
 
