@@ -123,11 +123,20 @@ class Caller:
         body = body_of(request, self._name, self._model.settings, budget=budget, seed=seed)
         weight = max(size_of(request.messages) // USUAL_BYTES_PER_TOKEN, budget)
         label = f"{self._subject}/{self._sample}/{request.turn}/{self._role}"
-        started, outcome, found = time.monotonic(), "cancelled", None
-        self._book.asked(self._role, request.turn)
+        started, outcome, found = 0.0, "cancelled", None
+
+        def sending() -> None:
+            nonlocal started
+            started = time.monotonic()
+            self._book.asked(self._role, request.turn)
+
         try:
             answer = await self._model.chat(
-                body, seconds=request.settings.timeout, tokens=weight, label=label
+                body,
+                seconds=request.settings.timeout,
+                tokens=weight,
+                label=label,
+                sending=sending,
             )
             found = read_response(answer, whole=request.schema is not None)
             outcome = found.failure or "ok"
@@ -135,16 +144,17 @@ class Caller:
             outcome = error.kind
             raise
         finally:
-            call = Call(
-                role=self._role,
-                asked=self._name,
-                attempt=len(calls) + 1,
-                seconds=round(time.monotonic() - started, 4),
-                outcome=outcome,
-                **(found.usage if found else {}),
-            )
-            calls.append(call)
-            await self._book.delivered(request.turn, call)
+            if started:
+                call = Call(
+                    role=self._role,
+                    asked=self._name,
+                    attempt=len(calls) + 1,
+                    seconds=round(time.monotonic() - started, 4),
+                    outcome=outcome,
+                    **(found.usage if found else {}),
+                )
+                calls.append(call)
+                await self._book.delivered(request.turn, call)
         if found.failure:
             raise ModelFailed(f"{self._name}: {found.failure}", kind=found.failure)
         return found

@@ -5,7 +5,7 @@ parameter handling passed by: the body goes as it is, which costs a fraction of 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -79,14 +79,24 @@ class Model:
         return count if isinstance(count, int) else None
 
     async def chat(
-        self, body: Mapping[str, object], *, seconds: float, tokens: int, label: str
+        self,
+        body: Mapping[str, object],
+        *,
+        seconds: float,
+        tokens: int,
+        label: str,
+        sending: Callable[[], None] = lambda: None,
     ) -> Mapping[str, Any]:
-        """Return the response to one try; raise a `ModelFailed` that says whether to try again."""
+        """Return the response to one try; raise a `ModelFailed` that says whether to try again.
+
+        `sending` is called once permit and rate are there, right before the request goes out.
+        """
         async with self._permits:  # first: what waits for a permit would go out in a burst later
             async with self._queue:
                 for limiter, amount in ((self._requests, 1), (self._tokens, tokens)):
                     if limiter:
                         await limiter.acquire(min(amount, limiter.max_rate))
+            sending()
             return await self._send("POST", "/chat/completions", body, seconds=seconds, label=label)
 
     async def _send(

@@ -94,6 +94,11 @@ class Ledger(Record):
         return None if None in costs else sum(cost or 0.0 for cost in costs)
 
 
+def dollars(cost: float | None) -> str:
+    """Return a cost as people read it; an unknown one is not nothing."""
+    return "cost unknown" if cost is None else f"${cost:.4f}"
+
+
 def ledger_of(calls: Iterable[Call], prices: Prices, *, unknown: int = 0) -> Ledger:
     """Return the sums over calls by role."""
     roles: dict[str, Account] = {}

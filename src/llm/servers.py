@@ -130,7 +130,10 @@ async def open_servers(
 
 def hosts_of(models: Iterable[ModelSettings]) -> tuple[str, ...]:
     """Return the hosts of some models, each once, in order."""
-    return tuple(dict.fromkeys(urlsplit(model.base_url).netloc for model in models))
+    urls = [urlsplit(model.base_url) for model in models]
+    return tuple(
+        dict.fromkeys(f"{u.hostname}:{u.port}" if u.port else f"{u.hostname}" for u in urls)
+    )
 
 
 def refuse_remote(models: Iterable[ModelSettings], local_hosts: Sequence[str]) -> None:
