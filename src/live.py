@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from src.llm.ledger import Prices
+from src.llm.ledger import Prices, dollars
 from src.records import Call, Interview, Turn
 
 NEWS_EVERY = 30.0
@@ -93,10 +93,8 @@ class Watch:
         passed = monotonic() - self._started
         left = sum(row.planned - row.ended for row in self._rows.values())
         soon = f", about {passed / self._ended * left:.0f} s left" if self._ended else ""
-        table = Table(box=None, header_style="bold", title_justify="left")
-        table.title = f"{passed:.0f} s{soon}"
-        for heading in ("subject", "ended", "turns", "totals", "failed", "tokens", "cost"):
-            table.add_column(heading)
+        headings = ("subject", "ended", "turns", "totals", "failed", "tokens", "cost")
+        table = Table(*headings, title=f"{passed:.0f} s{soon}", title_justify="left", box=None)
         for subject, row in self._rows.items():
             table.add_row(subject, *_cells(row))
         return table
@@ -108,6 +106,5 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{totals[0]}–{totals[-1]}, middle {totals[len(totals) // 2]}" if totals else "none yet"
     )
     failed = ", ".join(f"{kind} {n}" for kind, n in sorted(row.failed.items())) or "none failed"
-    cost = "cost unknown" if row.cost is None else f"${row.cost:.4f}"
-    spent = (f"{row.tokens} tokens", cost) if row.tokens else ("", "")
+    spent = (f"{row.tokens} tokens", dollars(row.cost)) if row.tokens else ("", "")
     return f"{row.ended}/{row.planned} interviews", f"{row.turns} turns", middle, failed, *spent

@@ -1,14 +1,24 @@
 """From a subject's interviews and consensus to what a person reads, and what is stored."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median_high
 
 from rich.table import Table
 
 from src.clinical import bdi
-from src.llm.ledger import Ledger
-from src.records import INTENDED_USE, Consensus, Interview, Record, SymptomScore, Truth, Turn
+from src.llm.ledger import Ledger, dollars
+from src.records import (
+    INTENDED_USE,
+    Consensus,
+    Failure,
+    Interview,
+    Record,
+    SymptomScore,
+    Truth,
+    Turn,
+)
 from src.settings import RunSettings
 from src.store import Manifest
 
@@ -18,13 +28,10 @@ MACHINERY = (
 )
 
 
-class Problem(Record):
+class Problem(Failure):
     """An interview that gave no answer, and why."""
 
     sample: int
-    kind: str
-    text: str
-    transport: bool
 
 
 class SubjectResult(Record):
@@ -107,36 +114,34 @@ def result_of(
 
 def answer_lines(answer: SubjectResult) -> list[str]:
     """Return the answer as short lines for a terminal or a page."""
-    result, spread = answer.result, answer.result.spread
-    middle = (
-        f"median {spread.median:g}, middle half {spread.lower_quartile:g}–{spread.upper_quartile:g}"
-    )
-    truth = ""
-    if answer.truth:
-        band = bdi.band(answer.truth.total, answer.bands)
-        truth = f"   (simulated truth {answer.truth.total}, {band})"
+    result, spread, truth = answer.result, answer.result.spread, answer.truth
+    band = f"{truth.total}, {bdi.band(truth.total, answer.bands)}" if truth else ""
+    simulated = f"   (simulated truth {band})" if truth else ""
+    median = f"median {spread.median:g}"
+    half = f"middle half {spread.lower_quartile:g}–{spread.upper_quartile:g}"
     lines = [
-        f"BDI-II total {result.total}, {answer.band} ({answer.bands} bands){truth}",
-        f"  samples {spread.minimum}–{spread.maximum}, {middle}",
+        f"BDI-II total {result.total}, {answer.band} ({answer.bands} bands){simulated}",
+        f"  samples {spread.minimum}–{spread.maximum}, {median}, {half}",
         "Key symptoms" if result.key_symptoms else "Key symptoms: none",
     ]
     for item in result.key_symptoms:
         symptom = result.profile[item]
         words = f"“{symptom.evidence}”" if symptom.evidence else "no words of the persona"
         lines.append(f"  {bdi.name(item)} {symptom.score}: {words}")
-    if answer.truth:
-        named = ", ".join(map(bdi.name, answer.truth.key_symptoms)) or "none"
+    if truth:
+        named = ", ".join(map(bdi.name, truth.key_symptoms)) or "none"
         lines.append(f"  (simulated truth: {named})")
-    stops = ", ".join(f"{reason} {n}" for reason, n in answer.stops.items())
-    messages = sorted(answer.messages)
-    lines += [
-        f"Interviews {answer.n_valid}/{answer.n_planned} valid; ended by {stops}",
-        f"Messages {messages[0]}–{messages[-1]}, middle {messages[len(messages) // 2]}",
-        "Nearest runs " + ", ".join(f"{r.sample} (total {r.total})" for r in result.selected),
-    ]
+    k = answer.messages
+    ended = f"; ended by {_counted(answer.stops)}" if answer.stops else ""
+    about = {
+        "Interviews": f"{answer.n_valid}/{answer.n_planned} valid{ended}",
+        "Messages": f"{min(k)}–{max(k)}, middle {median_high(k)}" if k else "",
+        "Nearest runs": ", ".join(f"{r.sample} (total {r.total})" for r in result.selected),
+    }
+    lines += [f"{what} {text}" for what, text in about.items() if text]
     lines += spent_lines(answer.ledger)
     if answer.flags:
-        lines.append("Flags, by turns: " + ", ".join(f"{f} {n}" for f, n in answer.flags.items()))
+        lines.append(f"Flags, by turns: {_counted(answer.flags)}")
     if "sensitive" in answer.flags:
         lines.append("Self-harm came up by itself (flag sensitive). This program alerts nobody.")
     if result.other_total is not None:
@@ -147,21 +152,21 @@ def answer_lines(answer: SubjectResult) -> list[str]:
     return lines
 
 
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{what} {n}" for what, n in counts.items())
+
+
 def spent_lines(ledger: Ledger) -> list[str]:
     """Return a line a role: calls, tokens by kind, dollars."""
     lines = [
         f"{role}: {a.delivered} calls answered, {a.failed} not; tokens in {a.input_tokens} "
         f"(cached {a.cached_tokens}), out {a.output_tokens} (reasoning {a.reasoning_tokens}); "
-        f"{_dollars(a.cost)}"
+        f"{dollars(a.cost)}"
         for role, a in ledger.roles.items()
     ]
     if ledger.unknown:
         lines.append(f"{ledger.unknown} calls were cut off by a kill; nobody knows their cost")
     return lines
-
-
-def _dollars(cost: float | None) -> str:
-    return "cost unknown" if cost is None else f"${cost:.4f}"
 
 
 def what_went_wrong(problems: Sequence[Problem], unscored_turns: int = 0) -> list[str]:
@@ -178,11 +183,10 @@ def what_went_wrong(problems: Sequence[Problem], unscored_turns: int = 0) -> lis
 
 def table(answers: Sequence[SubjectResult]) -> Table:
     """Return one line a subject."""
-    shown = Table(box=None, header_style="bold")
-    for heading in ("subject", "total", "samples", "band", "truth", "key symptoms", "valid", "k"):
-        shown.add_column(heading)
+    headings = ("subject", "total", "samples", "band", "truth", "key symptoms", "valid", "k")
+    shown = Table(*headings, box=None)
     for answer in answers:
-        result, k = answer.result, sorted(answer.messages)
+        result = answer.result
         shown.add_row(
             answer.subject,
             str(result.total),
@@ -191,47 +195,37 @@ def table(answers: Sequence[SubjectResult]) -> Table:
             str(answer.truth.total) if answer.truth else "",
             ", ".join(answer.key_symptoms),
             f"{answer.n_valid}/{answer.n_planned}",
-            str(k[len(k) // 2]),
+            str(median_high(answer.messages)) if answer.messages else "",
         )
     return shown
 
 
 def unanswered_page(subject: str, shortfall: str, ended: Sequence[Interview]) -> str:
     """Return `summary.md` where too few interviews are valid for an answer."""
-    wrong = what_went_wrong(problems_of(ended))
-    lines = [f"# {subject}", "", f"> {INTENDED_USE}", "", f"No answer: {shortfall}", ""]
-    lines += ["## What went wrong, and what to do", *(f"- {line}" for line in wrong), ""]
-    return "\n".join(lines)
+    return _page(subject, [f"No answer: {shortfall}"], what_went_wrong(problems_of(ended)))
 
 
 def page(answer: SubjectResult, folder: Path) -> str:
     """Return `summary.md`; it ends with what went wrong and what to do."""
-    profile = answer.result.profile
-    rows = [
-        f"| {n} | {bdi.name(n)} | {_level(profile[n])} | {profile[n].confidence:.2f} | "
-        f"{'' if profile[n].imputed else profile[n].evidence.replace('|', '/')} |"
-        for n in range(1, len(bdi.NAMES) + 1)
+    body = [f"> {answer.caution}", ""] if answer.caution else []
+    body += [f"- {line.strip()}" for line in answer_lines(answer)]
+    body += [f"- Files: {folder}", ""]
+    body += [
+        "| item | symptom | score | confidence | the persona's words |",
+        "|---|---|---|---|---|",
     ]
-    caution = [f"> {answer.caution}", ""] if answer.caution else []
-    return "\n".join(
-        [
-            f"# {answer.subject}, run {answer.run}",
-            "",
-            f"> {answer.intended_use}",
-            "",
-            *caution,
-            *(f"- {line.strip()}" for line in answer_lines(answer)),
-            f"- Files: {folder}",
-            "",
-            "| item | symptom | score | confidence | the persona's words |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-            "## What went wrong, and what to do",
-            *(f"- {line}" for line in what_went_wrong(answer.problems, answer.unscored_turns)),
-            "",
-        ]
-    )
+    for n, symptom in enumerate(answer.result.profile.symptoms, 1):
+        words = "" if symptom.imputed else symptom.evidence.replace("|", "/")
+        cells = (str(n), bdi.name(n), _level(symptom), f"{symptom.confidence:.2f}", words)
+        body.append(f"| {' | '.join(cells)} |")
+    wrong = what_went_wrong(answer.problems, answer.unscored_turns)
+    return _page(f"{answer.subject}, run {answer.run}", body, wrong)
+
+
+def _page(title: str, body: Sequence[str], wrong: Sequence[str]) -> str:
+    lines = [f"# {title}", "", f"> {INTENDED_USE}", "", *body, ""]
+    lines += ["## What went wrong, and what to do", *(f"- {line}" for line in wrong), ""]
+    return "\n".join(lines)
 
 
 def _level(symptom: SymptomScore) -> str:
