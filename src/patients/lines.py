@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from src.clinical.bdi import BAND_NAMES, SENSITIVE
 from src.errors import InputError
-from src.patients.listening import Aspect, Cue, Ear, PhraseBook, plain
+from src.patients.listening import NO_ITEM, Aspect, Cue, Heard, PhraseBook, plain
 from src.prompts import load_yaml
 from src.records import ITEMS, Item, Record, Score
 
@@ -34,9 +34,8 @@ Line = Annotated[str, Field(min_length=2)]
 Phrases = Annotated[tuple[Line, ...], Field(min_length=1)]
 Wordings = Annotated[tuple[Line, ...], Field(min_length=3)]
 AllLevels = Annotated[dict[Score, Wordings], each("level", range(4))]
-Present = Annotated[
-    dict[Annotated[int, Field(ge=1, le=3, strict=True)], Wordings], each("level", range(1, 4))
-]
+AboveZero = Annotated[int, Field(ge=1, le=3, strict=True)]
+Present = Annotated[dict[AboveZero, Wordings], each("level", range(1, 4))]
 """What is said where there is something to tell."""
 Increasing = Literal[16, 18]
 """Sleep and appetite, of which there may also be too much."""
@@ -156,8 +155,17 @@ class Lines(Record):
         )
 
     @cached_property
-    def ear(self) -> Ear:
-        return Ear(self.listening, {item: known.listens_for for item, known in self.items.items()})
+    def hear(self) -> Callable[[str], Heard]:
+        """What a message is understood as (remembered: it depends on the words alone)."""
+        raising = [
+            (phrase, item) for item, known in self.items.items() for phrase in known.listens_for
+        ]
+        passed_over = [(phrase, NO_ITEM) for phrase in self.listening["passed_over"]]
+        topics = PhraseBook(raising + passed_over)
+        cues = {
+            cue: PhraseBook((p, cue) for p in phrases) for cue, phrases in self.listening.items()
+        }
+        return lru_cache(_REMEMBERED)(lambda text: Heard(text, cues, topics))
 
     @cached_property
     def said(self) -> Callable[[str], tuple[tuple[int, int], ...]]:

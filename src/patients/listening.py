@@ -4,8 +4,7 @@ Neither the question's focus nor its source is looked at: a person has only what
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 from typing import Generic, Literal, TypeVar, get_args
 
 Aspect = Literal["frequency", "duration", "impact"]
@@ -15,8 +14,8 @@ Label = TypeVar("Label")
 
 OFFENDING = frozenset({9, 21})
 """Items that cool a person when asked about."""
-_NO_ITEM = 0
-_REMEMBERED = 4096
+NO_ITEM = 0
+"""What looks like a topic and is none."""
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)*\*?")
 _SHORT_IS = re.compile(r"\b(how|what|that|it|where|who|there)'s\b")
 _SENTENCE = re.compile(r"[^.?!\n]+[.?!]*")
@@ -46,43 +45,30 @@ class PhraseBook(Generic[Label]):
         return [label for group in found for label in self._labels[group - 1]]
 
 
-class Ear:
-    """Understand messages, and remember what they come to (pure, so the memory is no state)."""
-
-    def __init__(
-        self, cues: Mapping[Cue, Sequence[str]], topics: Mapping[int, Sequence[str]]
-    ) -> None:
-        every = {**topics, _NO_ITEM: cues["passed_over"]}
-        self._topics = PhraseBook((p, item) for item, phrases in every.items() for p in phrases)
-        self._cues = {cue: PhraseBook((p, cue) for p in phrases) for cue, phrases in cues.items()}
-        self.hear = lru_cache(_REMEMBERED)(lambda text: Heard(self, text))
-
-    def notices(self, cue: Cue, words: str) -> bool:
-        return bool(self._cues[cue].find(words))
-
-    def topics(self, words: str) -> tuple[int, ...]:
-        return tuple(item for item in dict.fromkeys(self._topics.find(words)) if item != _NO_ITEM)
-
-
 class Heard:
     """What was understood of one message."""
 
-    def __init__(self, ear: Ear, text: str) -> None:
+    def __init__(
+        self, text: str, cues: Mapping[Cue, PhraseBook[Cue]], topics: PhraseBook[int]
+    ) -> None:
+        """Take what tells how something is asked, and what raises items or `NO_ITEM`."""
         said = [(plain(sentence), "?" in sentence) for sentence in _SENTENCE.findall(text)]
-        asking = [words for words, asks in said if asks or ear.notices("asks", words)]
+        asking = [words for words, asks in said if asks or cues["asks"].find(words)]
         around = [words for words, _ in said if words not in asking]
         question = " / ".join(asking or around)
         everything = " / ".join(asking + around)
-        self.items = ear.topics(question)
+        raised = dict.fromkeys(topics.find(question))
+        self.items = tuple(item for item in raised if item != NO_ITEM)
         """Items asked about, in order of mention."""
-        self.mentioned = tuple(n for n in ear.topics(everything) if n not in self.items)
+        touched = dict.fromkeys(topics.find(everything))
+        self.mentioned = tuple(item for item in touched if item not in {NO_ITEM, *raised})
         """Items that only the statements around the question touch on."""
-        self.direct = ear.notices("direct", everything)
-        self.warm = ear.notices("warm", everything)
-        self.open = ear.notices("open", question)
-        self.general = ear.notices("general", question)
-        self.more = ear.notices("more", question)
-        self.aspect = next((one for one in ASPECTS if ear.notices(one, question)), None)
+        self.direct = bool(cues["direct"].find(everything))
+        self.warm = bool(cues["warm"].find(everything))
+        self.open = bool(cues["open"].find(question))
+        self.general = bool(cues["general"].find(question))
+        self.more = bool(cues["more"].find(question))
+        self.aspect = next((one for one in ASPECTS if cues[one].find(question)), None)
         self.follows_up = self.more or self.aspect is not None
         self.gentle = self.open or self.warm or self.follows_up
         self.cold = self.direct or not OFFENDING.isdisjoint(self.items)

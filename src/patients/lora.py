@@ -110,33 +110,27 @@ def cleaned(raw: str, leaks: Leaks) -> tuple[str, list[str]]:
 
 def flags_of(text: str, signs: Signs) -> list[str]:
     """Return what a cleaned reply shows beyond an answer."""
-    plain = _plain(text)
+    whole, said = _plain(text), [_plain(sentence) for sentence in sentences(text)]
+    asks, supports = signs.role_reversal["asks"], signs.role_reversal["supports"]
     seen = {
         "empty": not any(character.isalnum() for character in text),
-        "ai_disclaimer": _any(signs.ai_disclaimer, plain),
-        "role_reversal": reverses(text, signs.role_reversal),
-        "sensitive": any(harms(sentence, signs.sensitive) for sentence in sentences(text)),
+        "ai_disclaimer": _any(signs.ai_disclaimer, whole),
+        # asks after the interviewer and comforts, as a helper would
+        "role_reversal": any(_any(asks, one) for one in said if "?" in one)
+        and _any(supports, whole),
+        "sensitive": any(harms(sentence, signs.sensitive) for sentence in said),
     }
     return [flag for flag, found in seen.items() if found]
 
 
-def reverses(text: str, signs: Reversal) -> bool:
-    """Say whether the persona asks after the interviewer and comforts, as a helper would."""
-    asked = (_plain(sentence) for sentence in sentences(text))
-    questions = [sentence for sentence in asked if "?" in sentence]
-    return any(_any(signs["asks"], question) for question in questions) and _any(
-        signs["supports"], _plain(text)
-    )
-
-
 def harms(sentence: str, signs: Sensitive) -> bool:
     """Say whether the speaker tells of harm to themselves: no denial, no idiom, nobody else."""
-    plain = _plain(sentence)
     for idiom in signs["idioms"]:
-        plain = idiom.sub(" ", plain)
-    for patterns, named in ((signs["own"], True), (signs["anyone"], False)):
-        for found in (match for pattern in patterns for match in pattern.finditer(plain)):
-            before = plain[: found.start()]
+        sentence = idiom.sub(" ", sentence)
+    for pattern in (*signs["own"], *signs["anyone"]):
+        for found in pattern.finditer(sentence):
+            before = sentence[: found.start()]
+            named = pattern in signs["own"]
             if not _any(signs["denied"], before) and (named or not about_other(before)):
                 return True
     return False

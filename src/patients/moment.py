@@ -14,10 +14,10 @@ class Moment:
     def __init__(self, lines: Lines, turns: Turns, text: str, chance: Callable[..., float]) -> None:
         self._chance = chance
         self._spoken = "\n".join(turn.answer.text for turn in turns)
-        before = [lines.ear.hear(turn.question.text) for turn in turns]
+        before = [lines.hear(turn.question.text) for turn in turns]
         said = [lines.said(turn.answer.text) for turn in turns]
         self.number = len(turns) + 1
-        self.heard = lines.ear.hear(text)
+        self.heard = lines.hear(text)
         self.asked = {item for one in before for item in one.items}
         self.told = dict(chain.from_iterable(said))
         """Level last said of an item; nobody takes a level back."""

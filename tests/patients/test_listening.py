@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from src.patients.lines import load_lines
 from src.patients.listening import Heard, PhraseBook
 
-EAR = load_lines("conf/personas/offline_lines.yaml").ear
+LINES = load_lines("conf/personas/offline_lines.yaml")
 
 
 def hear(text: str) -> Heard:
-    return EAR.hear(text)
+    return LINES.hear(text)
 
 
 @pytest.mark.parametrize(
