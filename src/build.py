@@ -20,7 +20,7 @@ from src.llm.caller import Asking, CallBook, Caller
 from src.llm.servers import Servers
 from src.patients.lora import LoraPatient, Signs
 from src.patients.offline import OfflinePatient, load_lines, load_persons
-from src.prompts import load_yaml, read_text
+from src.prompts import fill, load_prompt, load_yaml, read_text
 from src.records import Truth, seed_of
 from src.settings import (
     AnalystSettings,
@@ -120,16 +120,25 @@ class Casting:
                 return lambda _: scripted
             case GuidedSettings():
                 guided = partial(
-                    GuidedInterviewer, settings=settings, tree=self._tree, guard=self._guard
+                    GuidedInterviewer,
+                    settings=settings,
+                    system=fill(load_prompt(settings.prompt.path), {}),
+                    kickoff=fill(load_prompt(settings.kickoff.path), {}),
+                    tree=self._tree,
+                    guard=self._guard,
                 )
                 return lambda asking: guided(asking("interviewer"))
             case MonolithSettings():
+                values = {
+                    "rubric": rubric_text(settings.rubric.path),
+                    "max_messages": self._settings.orchestrator.max_messages,
+                }
                 monolith = partial(
                     MonolithInterviewer,
                     settings=settings,
+                    system=fill(load_prompt(settings.prompt.path, frozenset(values)), values),
+                    kickoff=fill(load_prompt(settings.kickoff.path), {}),
                     guard=self._guard,
-                    rubric=rubric_text(settings.rubric.path),
-                    max_messages=self._settings.orchestrator.max_messages,
                 )
                 return lambda asking: monolith(asking("interviewer"))
             case _:

@@ -4,10 +4,11 @@ The guard repairs messages and never ends an interview (decision 21).
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from src.errors import InterviewerFailed, ModelFailed
 from src.interview.roles import Turns
+from src.interview.views import Messages
 from src.interviewers.guard import Breach, Guard
 from src.records import Call, Guidance, Question, StopReason
 
@@ -35,54 +36,37 @@ async def write_guarded(
 
     The question's flags name every breach. Raises `InterviewerFailed` where the model fails.
     """
-    try:
-        draft = await write("")
-    except ModelFailed as error:
-        raise _failed(error) from error
-    if guard is None:
-        return _question(replace(draft, text=draft.text.strip()), guidance)
-    breaches = _checked(guard, draft, turns=turns, guidance=guidance)
-    if not breaches:
-        return _question(replace(draft, text=guard.clean(draft.text)), guidance)
-    left, flags = breaches, breaches
-    try:
-        second = await write(guard.objection(draft.text, breaches))
-    except ModelFailed as error:
-        if error.transport:  # nothing is known of a second draft: resuming asks this turn anew
-            raise _failed(error) from error
-    else:
-        left = _checked(guard, second, turns=turns, guidance=guidance)
-        flags = tuple(dict.fromkeys(breaches + left))
-        draft = replace(second, text=guard.clean(second.text), calls=draft.calls + second.calls)
-    if left:
-        closing = _closes(draft, guidance)
-        draft = replace(draft, text=guard.safe_line(turns, closing=closing))
-        return _question(draft, Guidance(text=""), source="guard", flags=flags)
-    return _question(draft, guidance, flags=flags)
+    calls: tuple[Call, ...] = ()
+    flags: tuple[Breach, ...] = ()
+    objection = ""
+    for again in (False, True):
+        try:
+            draft = await write(objection)
+        except ModelFailed as error:
+            if again and not error.transport:
+                break  # it has nothing better to say
+            # nothing is known of a draft that never came: resuming asks this turn anew
+            text = f"{error.kind}: {error}"
+            raise InterviewerFailed(text, transport=error.transport) from error
+        calls += draft.calls
+        text = guard.clean(draft.text) if guard else draft.text.strip()
+        closing = guidance.stop is not None or draft.stop is not None
+        found: tuple[Breach, ...] = ()
+        if guard:
+            found = draft.breaches + guard.check(text, turns=turns, closing=closing)
+            flags = tuple(dict.fromkeys(flags + found))
+        if not guard or not found:
+            focus = () if closing else guidance.focus
+            return Question(
+                text=text, source="model", focus=focus, stop=draft.stop, calls=calls, flags=flags
+            )
+        objection = guard.objection(draft.text, tuple(dict.fromkeys(found)))
+    assert guard, "without a guard the first draft is sent"
+    text = guard.safe_line(turns, closing=closing)
+    return Question(text=text, source="guard", stop=draft.stop, calls=calls, flags=flags)
 
 
-def _checked(guard: Guard, draft: Draft, *, turns: Turns, guidance: Guidance) -> tuple[Breach, ...]:
-    closing = _closes(draft, guidance)
-    found = guard.check(guard.clean(draft.text), turns=turns, closing=closing)
-    return tuple(dict.fromkeys(draft.breaches + found))
-
-
-def _question(
-    draft: Draft, guidance: Guidance, *, source: str = "model", flags: tuple[str, ...] = ()
-) -> Question:
-    return Question(
-        text=draft.text,
-        source=source,
-        focus=() if _closes(draft, guidance) else guidance.focus,
-        stop=draft.stop,
-        calls=draft.calls,
-        flags=flags,
-    )
-
-
-def _closes(draft: Draft, guidance: Guidance) -> bool:
-    return guidance.stop is not None or draft.stop is not None
-
-
-def _failed(error: ModelFailed) -> InterviewerFailed:
-    return InterviewerFailed(f"{error.kind}: {error}", transport=error.transport)
+def with_objection(messages: Messages, objection: str) -> Messages:
+    """Return a prompt whose last message ends with why the last draft was refused."""
+    last = f"{messages[-1]['content']}\n\n{objection}".strip()
+    return [*messages[:-1], {"role": "user", "content": last}] if objection else messages

@@ -1,12 +1,13 @@
 """The guided interviewer: the tree's line where there is one, else a model led by the guidance."""
 
+from functools import partial
+
 from src.interview.roles import Turns
-from src.interview.views import Messages, interviewer_view, interviewer_view_guidance_first
-from src.interviewers.drafts import Draft, write_guarded
+from src.interview.views import interviewer_view, interviewer_view_guidance_first
+from src.interviewers.drafts import Draft, with_objection, write_guarded
 from src.interviewers.guard import Breach, Guard
 from src.interviewers.tree import DialogueTree
 from src.llm.caller import Asking, Request
-from src.prompts import fill, load_prompt
 from src.records import Guidance, Question
 from src.settings import GuidedSettings
 
@@ -21,15 +22,14 @@ class GuidedInterviewer:
         asking: Asking,
         *,
         settings: GuidedSettings,
+        system: str,
+        kickoff: str,
         tree: DialogueTree | None,
         guard: Guard | None,
     ) -> None:
-        """Read the prompts; without a tree the model asks everything, the first question too."""
-        self._asking, self._tree, self._guard = asking, tree, guard
-        self._settings = settings
-        self._system = fill(load_prompt(settings.prompt.path), {})
-        self._kickoff = fill(load_prompt(settings.kickoff.path), {})
-        self._view = VIEWS[settings.guidance]
+        """Take the prompts; without a tree the model asks everything, the first question too."""
+        self._asking, self._settings, self._tree, self._guard = asking, settings, tree, guard
+        self._view = partial(VIEWS[settings.guidance], system, kickoff)
 
     async def ask(self, turns: Turns, guidance: Guidance) -> Question:
         """Return the next question, or the goodbye where guidance says stop."""
@@ -37,22 +37,10 @@ class GuidedInterviewer:
             return line
 
         async def write(objection: str) -> Draft:
-            messages = self._view(self._system, self._kickoff, turns, guidance.text)
-            request = Request(
-                messages=with_objection(messages, objection),
-                settings=self._settings.call,
-                turn=len(turns) + 1,
-            )
+            messages = with_objection(self._view(turns, guidance.text), objection)
+            request = Request(messages=messages, settings=self._settings.call, turn=len(turns) + 1)
             reply = await self._asking.ask(request)
             cut: tuple[Breach, ...] = ("too_long",) if reply.truncated else ()
             return Draft(text=reply.text, calls=reply.calls, breaches=cut)
 
         return await write_guarded(write, self._guard, turns=turns, guidance=guidance)
-
-
-def with_objection(messages: Messages, objection: str) -> Messages:
-    """Return a prompt whose last message ends with why the last draft was refused."""
-    if not objection:
-        return messages
-    last = f"{messages[-1]['content']}\n\n{objection}".strip()
-    return [*messages[:-1], {"role": "user", "content": last}]

@@ -5,20 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from src.interview.roles import Turns
-from src.interviewers.tree import DialogueTree, Targets, Text, refuse
+from src.interviewers.tree import DialogueTree, Statement, Targets, Text, refuse_repeated
 from src.prompts import load_yaml
 from src.records import Guidance, Question, Record
 
 SOURCE = "fixed"
-
-
-def _statement(text: str) -> str:
-    if "?" in text or not text.strip():
-        raise ValueError("must say something and ask nothing")
-    return text
 
 
 class Line(Record):
@@ -34,17 +28,12 @@ class Lines(Record):
     lines: Annotated[tuple[Line, ...], Field(min_length=1)]
     continuers: Annotated[tuple[Text, ...], Field(min_length=2)]
     """Asked when every line is used up; these come again, the one asked longest ago first."""
-    closing: Annotated[str, AfterValidator(_statement)]
+    closing: Statement
 
     @model_validator(mode="after")
     def _every_line_is_its_own(self) -> "Lines":
-        texts = [line.text for line in self.lines]
-        for n, text in enumerate(texts):
-            if text in texts[:n]:
-                refuse("is asked by an earlier line already", "lines", n, "text")
-        for n, text in enumerate(self.continuers):
-            if text in texts or text in self.continuers[:n]:
-                refuse("is asked elsewhere already", "continuers", n)
+        lines = ((line.text, ("lines", n, "text")) for n, line in enumerate(self.lines))
+        refuse_repeated([*lines, *((t, ("continuers", n)) for n, t in enumerate(self.continuers))])
         return self
 
 

@@ -6,7 +6,8 @@ a follow-up. What was used is read from there, so nothing is remembered between 
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -22,11 +23,11 @@ from src.records import Guidance, Item, Question, Record
 
 PREFIX = "tree:"
 Ranking = Literal["plus", "okapi"]
+Place = tuple[str | int, ...]
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
-_CLUSTER_NAMES = tuple(name for name, _ in CLUSTERS)
-_CLUSTER_ITEMS = dict(CLUSTERS)
+_CLUSTERS = dict(CLUSTERS)
 
 
 def refuse(message: str, *place: str | int) -> NoReturn:
@@ -34,6 +35,17 @@ def refuse(message: str, *place: str | int) -> NoReturn:
     raise ValidationError.from_exception_data(
         "tree", [{"type": PydanticCustomError("tree", message), "loc": place, "input": ()}]
     )
+
+
+def refuse_repeated(
+    values: Iterable[tuple[object, Place]], message: str = "is asked elsewhere already"
+) -> None:
+    """Raise a validation error at the first place whose value an earlier place had."""
+    seen: set[object] = set()
+    for value, place in values:
+        if value in seen:
+            refuse(message.format(value), *place)
+        seen.add(value)
 
 
 def _askable(item: int) -> int:
@@ -48,11 +60,18 @@ def _one_question(text: str) -> str:
     return text
 
 
+def _statement(text: str) -> str:
+    if "?" in text or not text.strip():
+        raise ValueError("must say something and ask nothing")
+    return text
+
+
 Id = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)*$")]
 Targets = Annotated[
     tuple[Annotated[Item, AfterValidator(_askable)], ...], Field(min_length=1, max_length=4)
 ]
 Text = Annotated[str, AfterValidator(_one_question)]
+Statement = Annotated[str, AfterValidator(_statement)]
 Keyword = Annotated[str, Field(pattern=r"^(not )?[a-z]+('[a-z]+)?\*?$")]
 """A word, or with `*` at its end a stem; behind `not `, the word where it is negated."""
 
@@ -86,31 +105,27 @@ class Opener(Record):
     follow_ups: Annotated[tuple[FollowUp, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _keeps_to_its_cluster(self) -> "Opener":
-        if self.cluster not in _CLUSTER_NAMES:
-            refuse(f"must be one of: {'; '.join(_CLUSTER_NAMES)}", "cluster")
+    def _keeps_to_its_topic(self) -> "Opener":
+        if self.cluster not in _CLUSTERS:
+            refuse(f"must be one of: {'; '.join(_CLUSTERS)}", "cluster")
         for n, item in enumerate(self.targets):
-            if item not in _CLUSTER_ITEMS[self.cluster]:
+            if item not in _CLUSTERS[self.cluster]:
                 refuse(f"item {item} is not in the cluster {self.cluster}", "targets", n)
-        return self
-
-    @model_validator(mode="after")
-    def _branches_differ(self) -> "Opener":
+        ids, keywords = [], []
         for n, branch in enumerate(self.follow_ups):
-            earlier = self.follow_ups[:n]
-            if any(branch.id == other.id for other in earlier):
-                refuse(f"'{branch.id}' names an earlier branch already", "follow_ups", n, "id")
-            if any(set(branch.keywords) == set(other.keywords) for other in earlier):
-                refuse("has the keywords of an earlier branch", "follow_ups", n, "keywords")
+            ids.append((branch.id, ("follow_ups", n, "id")))
+            keywords.append((frozenset(branch.keywords), ("follow_ups", n, "keywords")))
             if branch.branch == "negative" and not set(branch.targets) <= set(self.targets):
                 refuse("must stay with the opener's targets", "follow_ups", n, "targets")
+        refuse_repeated(ids, "'{}' names an earlier branch already")
+        refuse_repeated(keywords, "has the keywords of an earlier branch")
         return self
 
 
 class TreeFile(Record):
     """A whole tree, as it stands in `trees/`."""
 
-    greeting: Annotated[str, Field(min_length=1, pattern=r"^[^?]*$")]
+    greeting: Statement
     """Stands in front of the very first question (decision 13)."""
     ignore: tuple[Annotated[str, Field(pattern=r"^[a-z' ]+$")], ...] = ()
     """Turns of speech that say nothing about the person; taken out before matching."""
@@ -118,23 +133,21 @@ class TreeFile(Record):
     """In the order in which they are tried."""
 
     @model_validator(mode="after")
-    def _every_line_is_its_own(self) -> "TreeFile":
-        texts: set[str] = set()
+    def _in_order_and_without_repetition(self) -> "TreeFile":
+        rank = list(_CLUSTERS).index
+        for n, (one, other) in enumerate(pairwise(self.openers), 1):
+            if rank(other.cluster) < rank(one.cluster):
+                refuse(f"must come before {one.cluster}", "openers", n, "cluster")
+        refuse_repeated(
+            ((opener.id, ("openers", n, "id")) for n, opener in enumerate(self.openers)),
+            "'{}' names an earlier opener already",
+        )
+        texts: list[tuple[str, Place]] = []
         for n, opener in enumerate(self.openers):
-            place: tuple[str | int, ...] = ("openers", n)
-            before = self.openers[:n]
-            if any(opener.id == other.id for other in before):
-                refuse(f"'{opener.id}' names an earlier opener already", *place, "id")
-            rank = _CLUSTER_NAMES.index
-            if before and rank(opener.cluster) < rank(before[-1].cluster):
-                refuse(f"must come before {before[-1].cluster}", *place, "cluster")
-            if opener.text in texts:
-                refuse("is asked elsewhere already", *place, "text")
-            texts.add(opener.text)
+            texts.append((opener.text, ("openers", n, "text")))
             for m, branch in enumerate(opener.follow_ups):
-                if branch.text in texts:
-                    refuse("is asked elsewhere already", *place, "follow_ups", m, "text")
-                texts.add(branch.text)
+                texts.append((branch.text, ("openers", n, "follow_ups", m, "text")))
+        refuse_repeated(texts)
         return self
 
 
@@ -190,7 +203,7 @@ class DialogueTree:
         return Question(
             text=f"{self._file.greeting} {first.text}",
             source=PREFIX + first.id,
-            focus=_CLUSTER_ITEMS[first.cluster],  # Appendix A: both items of the first cluster
+            focus=_CLUSTERS[first.cluster],  # Appendix A: both items of the first cluster
         )
 
     def _follow_up(self, turns: Turns, asked: frozenset[int]) -> Question | None:
@@ -201,9 +214,8 @@ class DialogueTree:
         branch = self.choose(node, turns[-1].answer.text)
         if branch is None or (branch.branch == "positive" and asked >= set(branch.targets)):
             return None
-        return Question(
-            text=branch.text, source=f"{PREFIX}{node}/{branch.id}", focus=branch.targets
-        )
+        source = f"{PREFIX}{node}/{branch.id}"
+        return Question(text=branch.text, source=source, focus=branch.targets)
 
     def _opener(self, focus: Sequence[int], asked: frozenset[int]) -> Question | None:
         for opener in self._file.openers:

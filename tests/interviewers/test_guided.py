@@ -29,7 +29,9 @@ def guided(
     speaker: Speaker, *, tree: DialogueTree | None = None, **changes: object
 ) -> GuidedInterviewer:
     settings = settings_of("interviewer/gemma.yaml", GuidedSettings, **changes)
-    return GuidedInterviewer(speaker, settings=settings, tree=tree, guard=GUARD)
+    return GuidedInterviewer(
+        speaker, settings=settings, system=SYSTEM, kickoff=KICKOFF, tree=tree, guard=GUARD
+    )
 
 
 def turn(number: int, text: str, reply: str = "Fine, I guess.", *, source: str = "model") -> Turn:

@@ -11,6 +11,7 @@ from src.interview.loop import hold
 from src.interview.roles import Cast
 from src.interviewers.guard import Guard
 from src.interviewers.monolith import SCHEMA, MonolithInterviewer
+from src.prompts import fill, load_prompt
 from src.records import Answer, Guidance, Question, StopReason, Turn
 from src.settings import BudgetSettings, GuardSettings, MonolithSettings
 from src.steering.budget import BudgetOrchestrator
@@ -24,12 +25,13 @@ def said(message: str, *, done: bool = False) -> str:
 
 
 def monolith(speaker: Speaker, *, guard: Guard | None = GUARD) -> MonolithInterviewer:
+    values = {"rubric": "1 Sadness: none to unbearable", "max_messages": 18}
     return MonolithInterviewer(
         speaker,
         settings=settings_of("interviewer/monolith.yaml", MonolithSettings),
+        system=fill(load_prompt("prompts/monolith.md", frozenset(values)), values),
+        kickoff="Begin.",
         guard=guard,
-        rubric="1 Sadness: none to unbearable",
-        max_messages=18,
     )
 
 

@@ -139,7 +139,7 @@ async def test_no_line_comes_again_while_unused_ones_remain(
         (lambda lines: lines["lines"][2].update(text="Go on."), "lines[2].text: must ask exactly"),
         (
             lambda lines: lines["lines"][3].update(text=lines["lines"][1]["text"]),
-            "lines[3].text: is asked by an earlier line already",
+            "lines[3].text: is asked elsewhere already",
         ),
         (
             lambda lines: lines["continuers"].append(lines["lines"][1]["text"]),
