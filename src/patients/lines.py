@@ -18,12 +18,12 @@ _REMEMBERED = 4096
 
 
 def each(what: str, keys: Collection[object]) -> AfterValidator:
-    """Refuse a table that lacks one of the keys."""
+    """Refuse a table whose keys are not these."""
 
     def complete(table: Table) -> Table:
-        for key in keys:
-            if key not in table:
-                raise ValueError(f"{what} {key} is missing")
+        for key in (*keys, *table):
+            if key not in table or key not in keys:
+                raise ValueError(f"{what} {key} is {'unknown' if key in table else 'missing'}")
         return table
 
     return AfterValidator(complete)
@@ -34,8 +34,7 @@ Line = Annotated[str, Field(min_length=2)]
 Phrases = Annotated[tuple[Line, ...], Field(min_length=1)]
 Wordings = Annotated[tuple[Line, ...], Field(min_length=3)]
 AllLevels = Annotated[dict[Score, Wordings], each("level", range(4))]
-AboveZero = Annotated[int, Field(ge=1, le=3, strict=True)]
-Present = Annotated[dict[AboveZero, Wordings], each("level", range(1, 4))]
+Present = Annotated[dict[int, Wordings], each("level", range(1, 4))]
 """What is said where there is something to tell."""
 Increasing = Literal[16, 18]
 """Sleep and appetite, of which there may also be too much."""
@@ -97,8 +96,6 @@ class ItemLines(Record):
     lines: AllLevels
     younger: AllLevels = Field(default_factory=dict)
     """The same in the words of younger people; none where all speak alike."""
-    increase: Present = Field(default_factory=dict)
-    """What those say who have more of it, not less."""
 
 
 class Lines(Record):
@@ -108,6 +105,8 @@ class Lines(Record):
     younger_below: Annotated[int, Field(ge=0, strict=True)]
     """Age in years from which on nobody says the younger ones' lines."""
     items: Annotated[dict[Item, ItemLines], each("item", range(1, ITEMS + 1))]
+    increase: Annotated[dict[int, Present], each("item", get_args(Increasing))]
+    """What those say who have more of an item, not less."""
     spelled_out: Annotated[dict[Aspect, Present], each("aspect", get_args(Aspect))]
     """How often, for how long and at what cost."""
     general: Annotated[dict[str, Wordings], each("band", BAND_NAMES)]
@@ -126,10 +125,7 @@ class Lines(Record):
     opened: Wordings
 
     @model_validator(mode="after")
-    def _fit_together(self) -> "Lines":
-        for item in get_args(Increasing):
-            if not self.items[item].increase:
-                raise ValueError(f"item {item} has no wordings for an increase")
+    def _no_line_twice(self) -> "Lines":
         for line, times in Counter(line for _, _, line in self.spoken).items():
             if times > 1:
                 raise ValueError(f"a line stands twice: {line!r}")
@@ -137,10 +133,9 @@ class Lines(Record):
 
     def wordings(self, person: Person, item: int, level: int) -> Wordings:
         """Return what a person says of an item at a level."""
-        known = self.items[item]
         if level and item in person.increasing:
-            return known.increase[level]
-        young = person.age < self.younger_below
+            return self.increase[item][level]
+        known, young = self.items[item], person.age < self.younger_below
         return ((young and known.younger) or known.lines)[level]
 
     @cached_property
@@ -149,7 +144,7 @@ class Lines(Record):
         return tuple(
             (item, level, line)
             for item, known in self.items.items()
-            for table in (known.lines, known.younger, known.increase)
+            for table in (known.lines, known.younger, self.increase.get(item, {}))
             for level, wordings in table.items()
             for line in wordings
         )
@@ -157,20 +152,15 @@ class Lines(Record):
     @cached_property
     def hear(self) -> Callable[[str], Heard]:
         """What a message is understood as (remembered: it depends on the words alone)."""
-        raising = [
-            (phrase, item) for item, known in self.items.items() for phrase in known.listens_for
-        ]
-        passed_over = [(phrase, NO_ITEM) for phrase in self.listening["passed_over"]]
-        topics = PhraseBook(raising + passed_over)
-        cues = {
-            cue: PhraseBook((p, cue) for p in phrases) for cue, phrases in self.listening.items()
-        }
+        raising = [(item, known.listens_for) for item, known in self.items.items()]
+        topics = PhraseBook([*raising, (NO_ITEM, self.listening["passed_over"])])
+        cues = {cue: PhraseBook([(cue, phrases)]) for cue, phrases in self.listening.items()}
         return lru_cache(_REMEMBERED)(lambda text: Heard(text, cues, topics))
 
     @cached_property
     def said(self) -> Callable[[str], tuple[tuple[int, int], ...]]:
         """The items and levels of the lines that an answer holds, in order of mention."""
-        book = PhraseBook((line, (item, level)) for item, level, line in self.spoken)
+        book = PhraseBook(((item, level), [line]) for item, level, line in self.spoken)
         return lru_cache(_REMEMBERED)(lambda answer: tuple(book.find(plain(answer))))
 
 

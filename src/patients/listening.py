@@ -29,10 +29,11 @@ def plain(text: str) -> str:
 class PhraseBook(Generic[Label]):
     """Phrases and what they stand for; `word*` is any word that begins so."""
 
-    def __init__(self, phrases: Iterable[tuple[str, Label]]) -> None:
+    def __init__(self, meanings: Iterable[tuple[Label, Iterable[str]]]) -> None:
         labels: dict[str, list[Label]] = {}
-        for phrase, label in phrases:
-            labels.setdefault(plain(phrase), []).append(label)
+        for label, phrases in meanings:
+            for phrase in phrases:
+                labels.setdefault(plain(phrase), []).append(label)
         ordered = sorted(labels, key=lambda phrase: (-len(phrase.split()), "*" in phrase))
         # The empty group behind each phrase tells which one it was, and costs nothing till then.
         ways = "|".join(re.escape(phrase).replace(r"\*", r"\S*") + "()" for phrase in ordered)

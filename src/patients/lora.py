@@ -81,7 +81,7 @@ class LoraPatient:
             raise PatientFailed(str(error), kind=error.kind, transport=error.transport) from error
         text, flags = cleaned(reply.text, self._signs.leaks)
         if not text:
-            rest = " ".join(reply.text.split())[:SHOWN]
+            rest = reply.text.strip()[:SHOWN]
             raise PatientFailed(f"nothing is left of the reply {rest!r}", kind="empty")
         if reply.truncated:
             flags.append("truncated")
@@ -127,13 +127,12 @@ def harms(sentence: str, signs: Sensitive) -> bool:
     """Say whether the speaker tells of harm to themselves: no denial, no idiom, nobody else."""
     for idiom in signs["idioms"]:
         sentence = idiom.sub(" ", sentence)
-    for pattern in (*signs["own"], *signs["anyone"]):
-        for found in pattern.finditer(sentence):
-            before = sentence[: found.start()]
-            named = pattern in signs["own"]
-            if not _any(signs["denied"], before) and (named or not about_other(before)):
-                return True
-    return False
+    own, patterns = signs["own"], (*signs["own"], *signs["anyone"])
+    found = [(p, sentence[: m.start()]) for p in patterns for m in p.finditer(sentence)]
+    return any(
+        (pattern in own or not about_other(before)) and not _any(signs["denied"], before)
+        for pattern, before in found
+    )
 
 
 def _plain(text: str) -> str:

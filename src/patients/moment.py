@@ -36,12 +36,15 @@ class Moment:
 
     def _topics(self, last: Iterable[int]) -> Sequence[int]:
         heard = self.heard
-        if heard.items:
-            return _askable(heard.items)
-        mentioned = _askable(heard.mentioned)
+        asked, mentioned, before = (
+            [item for item in items if item not in SENSITIVE]
+            for items in (heard.items, heard.mentioned, last)
+        )
         if heard.aspect or (heard.more and not heard.general):
-            return [item for item in mentioned if item in self.known] or _askable(last) or mentioned
-        return [] if heard.general else mentioned
+            mentioned = [item for item in mentioned if item in self.known] or before or mentioned
+        elif heard.general:
+            mentioned = []
+        return asked if heard.items else mentioned
 
     def happens(self, share: float, *what: object) -> bool:
         """Draw whether something that happens to a share of the turns happens at this one."""
@@ -55,7 +58,3 @@ class Moment:
     def pick(self, wordings: Sequence[str]) -> str:
         """Return one of the wordings, one not yet spoken where there is any."""
         return (self.fresh(wordings) or wordings)[0]
-
-
-def _askable(items: Iterable[int]) -> list[int]:
-    return [item for item in items if item not in SENSITIVE]

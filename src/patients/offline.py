@@ -42,7 +42,13 @@ class OfflinePatient:
         """What this person holds true in this sample, in BDI-II order."""
         self._guarded = self._manner == "deflecting"
         self._looks = "minimal" if self._guarded else band(sum(self.levels))
-        self._foremost = sorted(set(range(1, ITEMS + 1)) - SENSITIVE, key=self._rank)
+        somatising = self._manner == "somatising"
+        self._wordless = frozenset(range(1, ITEMS + 1)) - BODILY if somatising else frozenset()
+        """Items for which there is only the body to speak of at first."""
+        self._foremost = sorted(
+            set(range(1, ITEMS + 1)) - SENSITIVE,
+            key=lambda n: (n in self._wordless, -self.levels[n - 1], self._chance("rank", n)),
+        )
         """Items in the order in which they slip out."""
 
     async def reply(self, turns: Turns, question: Question) -> Answer:
@@ -87,7 +93,7 @@ class OfflinePatient:
                 yield now.pick(lines.repeats if level else lines.nothing_there)
             return
         if self.levels[item - 1] and item not in now.known:
-            if self._manner == "somatising" and item not in BODILY:
+            if item in self._wordless:
                 yield now.pick(lines.bodily)
                 return
             if self._guarded and now.happens(self._thresholds.deflects, "deflects", item):
@@ -133,10 +139,6 @@ class OfflinePatient:
         if now.cooled or self._manner == "terse":
             return sorted(wordings, key=len)[: max(2, len(wordings) // 2)]
         return wordings
-
-    def _rank(self, item: int) -> tuple[bool, int, float]:
-        late = self._manner == "somatising" and item not in BODILY
-        return late, -self.levels[item - 1], self._chance("rank", item)
 
     def _level(self, item: int) -> int:
         level = self._person.truth[item - 1]

@@ -416,7 +416,7 @@ def test_what_has_become_more_is_not_told_as_less() -> None:
     person = PERSONS.person(9)
     assert 18 in person.increasing
     (turn,) = interview(steady(9), [QUESTIONS[18]])
-    more = LINES.items[18].increase[person.truth[17]]
+    more = LINES.increase[18][person.truth[17]]
     assert any(line in turn.answer.text for line in more)
 
 
@@ -615,7 +615,7 @@ def spell_out_nothing(lines: dict[str, Any]) -> None:
 
 
 def drop_increase(lines: dict[str, Any]) -> None:
-    del lines["items"][16]["increase"]
+    del lines["increase"][16]
 
 
 @pytest.mark.parametrize(
@@ -627,7 +627,7 @@ def drop_increase(lines: dict[str, Any]) -> None:
         (add_level, r"items\[5\]\.lines\[4\]"),
         (say_twice, "stands twice"),
         (spell_out_nothing, r"spelled_out\.duration: level 3 is missing"),
-        (drop_increase, "item 16 has no wordings"),
+        (drop_increase, "increase: item 16 is missing"),
     ],
 )
 def test_malformed_lines_end_with_one_line(tmp_path: Path, damage: Any, complaint: str) -> None:
