@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from src import build
-from src.analysts.median import min_valid
+from src.analysts.median import require_enough
 from src.errors import InputError, TooFewInterviews
 from src.evaluation import official
 from src.prompts import located, shown
@@ -21,6 +21,7 @@ from src.summary import SubjectResult
 
 AnyAnalyst = ConsensusSettings | MedianSettings
 ANALYST = TypeAdapter[AnyAnalyst](Annotated[AnyAnalyst, Field(discriminator="kind")])
+SUBJECTS = {build.persona_name(n) for n in range(1, PERSONAS + 1)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,24 +47,24 @@ class Batch:
         return self.manifest.identity.get("patient.kind") == "offline"
 
     def analysed(self) -> Consensus:
-        """Return what the run's own analyst makes of these interviews."""
-        enough = self.analyst.model_copy(update={"selected": official.RUNS})
-        return asyncio.run(build.analyst(enough).analyse(list(self.interviews.values())))
+        """Return what the run's own analyst makes of these interviews, if they are enough."""
+        about, valid = self.analyst, list(self.interviews.values())
+        try:
+            require_enough(
+                len(valid), self.planned, share=about.min_share, least=about.min_interviews
+            )
+            enough = about.model_copy(update={"selected": official.RUNS})
+            return asyncio.run(build.analyst(enough).analyse(valid))
+        except TooFewInterviews as error:
+            raise TooFewInterviews(f"{self.place}: {error}") from error
 
     def half(self, *, odd: bool) -> "Batch":
         """Return the samples with odd or with even numbers, as a batch of its own."""
-        name = "odd" if odd else "even"
-        mine = {n: one for n, one in self.interviews.items() if n % 2 == odd}
-        planned = len([n for n in range(1, self.planned + 1) if n % 2 == odd])
-        about = self.analyst
-        needed = min_valid(planned, share=about.min_share, least=about.min_interviews)
-        if len(mine) < max(needed, 1):
-            raise TooFewInterviews(
-                f"{self.place}: of its {name} samples {len(mine)}/{planned} are valid, and an "
-                f"answer needs {max(needed, 1)}"
-            )
         return replace(
-            self, place=f"{self.place}, {name} samples", planned=planned, interviews=mine
+            self,
+            place=f"{self.place}, {'odd' if odd else 'even'} samples",
+            planned=(self.planned + odd) // 2,
+            interviews={n: one for n, one in self.interviews.items() if n % 2 == odd},
         )
 
 
@@ -78,17 +79,17 @@ class Chosen:
 
 def handed_in(settings: SubmitSettings) -> list[Chosen]:
     """Return every persona's place in the three runs; what may not be handed in is refused."""
-    folders = {located(run): run for run in settings.runs}
-    if len(folders) < len(settings.runs):
+    runs = settings.runs
+    if len({located(run) for run in runs}) < len(runs):
         raise InputError("runs: a folder stands there twice; runs must not share information")
-    batches = [_batches(path, name, settings) for path, name in folders.items()]
-    for other, name in zip(batches[1:], settings.runs[1:], strict=True):
+    batches = [_batches(run, settings) for run in runs]
+    for other, name in zip(batches, runs, strict=True):
         if lone := sorted(batches[0].keys() ^ other.keys()):
-            both = f"both {settings.runs[0]} and {name}"
+            both = f"both {runs[0]} and {name}"
             raise InputError(f"persona {lone[0]} is not in {both}: hold its interviews too")
     chosen: list[Chosen] = []
     short = []
-    for persona in batches[0]:
+    for persona in sorted(batches[0]):
         try:
             chosen += _chosen([batch[persona] for batch in batches], settings)
         except TooFewInterviews as error:
@@ -124,30 +125,22 @@ def _chosen(own: Sequence[Batch], settings: SubmitSettings) -> list[Chosen]:
     return chosen
 
 
-def _batches(path: Path, name: str, settings: SubmitSettings) -> dict[int, Batch]:
+def _batches(run: str, settings: SubmitSettings) -> dict[int, Batch]:
     """Return a run's finished interviews by persona's number, or refuse the run."""
-    batches: dict[int, Batch] = {}
-    first: Manifest | None = None
-    for folder in subject_folders(path):
-        manifest = folder.manifest()
-        assert manifest is not None
-        first = first or manifest
-        _refuse(manifest, first, f"{name}: {manifest.subject}", settings)
-        batch = _batch(folder, manifest, name)
-        batches[batch.persona] = batch
+    batches = [_batch(folder, run, settings) for folder in subject_folders(located(run))]
     if not batches:
-        raise InputError(f"{name}: no run lies there; python -m src.run persona=all makes one")
-    return dict(sorted(batches.items()))
+        raise InputError(f"{run}: no run lies there; python -m src.run persona=all makes one")
+    return {batch.persona: batch for batch in batches}
 
 
-def _refuse(manifest: Manifest, first: Manifest, place: str, settings: SubmitSettings) -> None:
-    """Raise an `InputError` for interviews that may not be handed in."""
-    held = manifest.identity
-    numbers = {f"persona-{n:02d}" for n in range(1, PERSONAS + 1)}
-    patient = held.get("patient.kind")
-    if manifest.subject not in numbers or patient not in {"lora", "offline"}:
+def _batch(folder: SubjectFolder, run: str, settings: SubmitSettings) -> Batch:
+    """Return a subject's valid interviews, or refuse what may not be handed in."""
+    manifest = folder.manifest()
+    assert manifest is not None
+    held, place = manifest.identity, f"{run}: {manifest.subject}"
+    if manifest.subject not in SUBJECTS or held.get("patient.kind") not in {"lora", "offline"}:
         raise InputError(f"{place} is none of the organisers' personas")
-    if patient == "offline" and not settings.offline:
+    if held["patient.kind"] == "offline" and not settings.offline:
         raise InputError(
             f"{place} is a rule-based person and must not be handed in; offline=true writes a "
             "rehearsal"
@@ -157,56 +150,32 @@ def _refuse(manifest: Manifest, first: Manifest, place: str, settings: SubmitSet
             f"{place} was interviewed by a model without the guard: a message may name what must "
             "not be asked about; hold the interviews again with guard=screening"
         )
-    one, other = _shared(first), _shared(manifest)
-    for key in sorted(one.keys() | other.keys()):
-        if (was := one.get(key)) != (now := other.get(key)):
-            raise InputError(
-                f"{place} was held with {key}={str(now)[:24]}, {first.subject} with "
-                f"{str(was)[:24]}: the personas of a run are held alike"
-            )
-
-
-def _shared(manifest: Manifest) -> dict[str, str]:
-    """Return the identity without the name of the persona's own adapter."""
-    return {key: value for key, value in manifest.identity.items() if key != "patient.model"}
-
-
-def _batch(folder: SubjectFolder, manifest: Manifest, name: str) -> Batch:
-    """Return a subject's valid interviews; the stored result must be of them."""
-    place = f"{name}: {manifest.subject}"
-    again = f"python -m src.run from={shown(folder.path)} run={manifest.run} only=analysis makes it"
     found = _answer(folder.path / RESULTS, manifest)
     if found is None:
-        raise InputError(f"{place} has no result; {again}")
-    analyst, answer = found
-    states = sorted(folder.load().items())
-    batch = Batch(
+        again = f"python -m src.run from={shown(folder.path)} run={manifest.run} only=analysis"
+        raise InputError(f"{place} has no result; {again} makes it")
+    analyst, planned = found
+    ended = {n: state.ended for n, state in sorted(folder.load().items()) if n <= planned}
+    return Batch(
         place=place,
         persona=build.persona_number(manifest.subject),
         manifest=manifest,
         analyst=analyst,
-        planned=answer.n_planned,
-        interviews={
-            n: state.ended
-            for n, state in states
-            if n <= answer.n_planned and state.ended and state.ended.valid
-        },
+        planned=planned,
+        interviews={n: one for n, one in ended.items() if one and one.valid},
     )
-    now, then = batch.analysed(), answer.result
-    if (now.total, now.totals) != (then.total, then.totals):
-        raise InputError(f"{place}: its result is not of the interviews there; {again} anew")
-    return batch
 
 
-def _answer(results: Path, manifest: Manifest) -> tuple[AnyAnalyst, SubjectResult] | None:
-    """Return the result of the run's own analyst, or else the only one, or None."""
-    answers = []
+def _answer(results: Path, manifest: Manifest) -> tuple[AnyAnalyst, int] | None:
+    """Return analyst and planned samples of the run's own result, or of the only one, or None."""
+    own, others = [], []
     for path in sorted(results.glob("*.json")):
         try:
             answer = SubjectResult.model_validate_json(path.read_bytes())
-            answers.append((ANALYST.validate_json(json.dumps(answer.analyst)), answer))
+            analyst = ANALYST.validate_json(json.dumps(answer.analyst))
         except (OSError, ValidationError) as error:
             raise InputError(f"{path}: is damaged, or of another version") from error
-    own = [pair for pair in answers if pair[1].analyst == manifest.config.get("analyst")]
-    candidates = own or answers
+        is_own = answer.analyst == manifest.config.get("analyst")
+        (own if is_own else others).append((analyst, answer.n_planned))
+    candidates = own or others
     return candidates[0] if len(candidates) == 1 else None
