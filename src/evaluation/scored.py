@@ -33,15 +33,22 @@ class Scored(Record):
         return self.by_turn[max(self.by_turn)]
 
 
+def _known(scored: Sequence[Scored]) -> list[tuple[Scored, int]]:
+    """Return what was read and can be measured, with the true totals."""
+    return [
+        (one, gold)
+        for one in scored
+        if one.by_turn and (gold := one.conversation.gold_total) is not None
+    ]
+
+
 def measured_of(scored: Sequence[Scored], settings: ScoreSettings) -> dict[str, Metrics]:
     """Return the measures by what they are of; none where no truth is known."""
-    known = [one for one in scored if one.by_turn and one.conversation.gold_total is not None]
-    if not known:
-        return {}
-    recorded = [one.conversation for one in known if one.conversation.predicted_total is not None]
+    known = [one for one, _ in _known(scored)]
+    recorded = [one for one in known if one.conversation.predicted_total is not None]
     sets = {
         "this scorer": [_outcome(one.conversation, one.whole) for one in known],
-        "as recorded": [_outcome(conversation, None) for conversation in recorded],
+        "as recorded": [_outcome(one.conversation) for one in recorded],
     }
     found = {
         f"{what}, {unit}": measure(outcomes, bands=settings.bands, unit=unit)
@@ -49,7 +56,7 @@ def measured_of(scored: Sequence[Scored], settings: ScoreSettings) -> dict[str, 
         if outcomes
         for unit in get_args(Unit)
     }
-    longest = max(len(one.conversation.turns) for one in known)
+    longest = max((len(one.conversation.turns) for one in known), default=0)
     for turn in SHOWN_TURNS if settings.turns == "all" else ():
         if turn < longest:
             early = [_outcome(one.conversation, one.after(turn), turn) for one in known]
@@ -58,7 +65,7 @@ def measured_of(scored: Sequence[Scored], settings: ScoreSettings) -> dict[str, 
 
 
 def _outcome(
-    conversation: Conversation, read: Assessment | None, after: int | None = None
+    conversation: Conversation, read: Assessment | None = None, after: int | None = None
 ) -> Outcome:
     """Return a reading, or else the recorded prediction, beside the truth."""
     total = read.total if read else conversation.predicted_total
@@ -77,15 +84,11 @@ def _outcome(
 
 def constants_of(scored: Sequence[Scored], bands: bdi.Bands) -> dict[str, Constant]:
     """Return the best constant guess over the conversations, and over the persons."""
-    known = {
-        n: (one.conversation.person, one.conversation.gold_total)
-        for n, one in enumerate(scored)
-        if one.by_turn and one.conversation.gold_total is not None
-    }
-    each = {"conversation": list(known.values()), "person": sorted(set(known.values()))}
+    each = [(one.conversation.person, gold) for one, gold in _known(scored)]
+    by_unit = {"conversation": each, "person": sorted(set(each))}
     return {
         unit: best_constant([gold for _, gold in pairs], bands)
-        for unit, pairs in each.items()
+        for unit, pairs in by_unit.items()
         if pairs
     }
 
@@ -110,28 +113,23 @@ def written(
 
 def _row(one: Scored, settings: ScoreSettings) -> dict[str, object]:
     about = one.conversation.model_dump(mode="json", exclude={"turns", "closing"})
+    row: dict[str, object] = {"source": one.source, **about}
     if one.failure:
-        return {"source": one.source, **about, "failure": one.failure.model_dump()}
-    row = {"source": one.source, **about, **_reading(one.whole, settings.bands)}
+        return row | {"failure": one.failure.model_dump()}
     if settings.turns == "all":
         row["by_turn"] = {n: _reading(read, settings.bands) for n, read in one.by_turn.items()}
-    return row
+    return row | _reading(one.whole, settings.bands)
 
 
 def _reading(read: Assessment, bands: bdi.Bands) -> dict[str, object]:
+    items = [
+        {"item": n, "name": bdi.name(n), "assessed": symptom.assessed}
+        | symptom.model_dump(exclude={"imputed"})
+        for n, symptom in enumerate(read.symptoms, 1)
+    ]
     return {
         "total": read.total,
         "band": bdi.band(read.total, bands),
         "key_symptoms": [bdi.name(item) for item in read.key_symptoms],
-        "items": [
-            {
-                "item": n,
-                "name": bdi.name(n),
-                "score": symptom.score,
-                "confidence": symptom.confidence,
-                "assessed": symptom.assessed,
-                "evidence": symptom.evidence,
-            }
-            for n, symptom in enumerate(read.symptoms, 1)
-        ],
+        "items": items,
     }
