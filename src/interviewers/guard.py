@@ -9,12 +9,12 @@ from collections import Counter
 from difflib import SequenceMatcher
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field, StrictBool, model_validator
+from pydantic import Field, StrictBool, model_validator
 
-from src.clinical.phrases import Lexicon, Phrases
-from src.clinical.text import content_words, sentences, words
+from src.clinical.phrases import Cue, Lexicon, Phrases
+from src.clinical.text import content_words, sentences, spaced, words
 from src.interview.roles import Turns
-from src.interviewers.tree import Text, refuse
+from src.interviewers.tree import Statement, Text, refuse, refuse_repeated
 from src.prompts import fill, load_prompt, load_yaml
 from src.records import Record
 from src.settings import GuardSettings
@@ -41,12 +41,6 @@ _ITEMS = re.compile(r"^\s*(?:[-•*–]|\(?\d+[.)])\s", re.MULTILINE)
 _INLINE_ITEMS = re.compile(r"(?:^|[\s(])1\)\s.*[\s(]2\)\s", re.DOTALL)
 
 
-def _statement(text: str) -> str:
-    if "?" in text or not text.strip():
-        raise ValueError("must say something and ask nothing")
-    return text
-
-
 class Strip(Record):
     """What is taken off a message instead of asking again."""
 
@@ -69,36 +63,39 @@ class Limits(Record):
     """Words that carry meaning, from which on their order does not matter to that."""
 
 
-class Rules(Record):
-    """Word lists, limits and texts of the guard."""
+class Lists(Record):
+    """Phrases by their use."""
 
-    strip: Strip
-    limits: Limits
     clinical: Phrases
     direct: Phrases
     innocent: Phrases
     """Taken out before the two lists above are looked for."""
     aside: Phrases
     """Talk about the message, the task or oneself as a model."""
-    labels: tuple[str, ...]
     question_words: Phrases
     requests: Phrases
     gestures: Phrases
     tags: Phrases
     """Ends that make a statement look like a question."""
+
+
+class Rules(Lists):
+    """Word lists, limits and texts of the guard."""
+
+    strip: Strip
+    limits: Limits
+    labels: tuple[str, ...]
     reasons: dict[Breach, str]
     opening: Text
     questions: Annotated[tuple[Text, ...], Field(min_length=2)]
-    closing: Annotated[str, AfterValidator(_statement)]
+    closing: Statement
 
     @model_validator(mode="after")
     def _complete_and_distinct(self) -> "Rules":
         for name in get_args(Breach):
             if not self.reasons.get(name):
                 refuse("the reason is missing", "reasons", name)
-        for n, text in enumerate(self.questions):
-            if text in self.questions[:n]:
-                refuse("is asked by an earlier line already", "questions", n)
+        refuse_repeated((text, ("questions", n)) for n, text in enumerate(self.questions))
         return self
 
 
@@ -109,17 +106,9 @@ class Guard:
         """Read the rules and the text that asks again; malformed ones are an `InputError`."""
         self._rules = load_yaml(settings.rules.path, Rules)
         self._again = load_prompt(settings.prompt.path, frozenset({"draft", "reasons"}))
-        rules = self._rules
-        self._terms = _lexicon(clinical_term=rules.clinical, direct_question=rules.direct)
-        self._innocent, self._aside = _lexicon(innocent=rules.innocent), _lexicon(aside=rules.aside)
-        self._starts, self._tags = (
-            _lexicon(question_words=rules.question_words),
-            _lexicon(tags=rules.tags),
-        )
-        self._requests, self._gestures = (
-            _lexicon(requests=rules.requests),
-            _lexicon(gestures=rules.gestures),
-        )
+        rules, self._lexicon = self._rules, Lexicon({})
+        for name in Lists.model_fields:
+            self._lexicon.add(getattr(rules, name), name)
         self._label = _labelled(rules.labels, start=r"(?:^|\()\W*")
         self._stripped = _labelled(rules.strip.labels, start=r"\A\W*")
 
@@ -141,13 +130,13 @@ class Guard:
         real = [sentence for sentence in asked if not self._tagged(sentence)]
         terms = self._unfit(text, turns[-1].answer.text if turns else "")
         long = len(text.split()) > limits.words or len(sentences(text)) > limits.sentences
-        requests = sum(_begins(self._requests, sentence) for sentence in sentences(plain))
+        requests = sum(self._begins("requests", sentence) for sentence in sentences(plain))
         several = max(len(real), requests) > 1 or any(
             self._clauses(one) > limits.clauses for one in real
         )
         holds: dict[Breach, bool] = {
-            "clinical_term": "clinical_term" in terms,
-            "direct_question": "direct_question" in terms,
+            "clinical_term": "clinical" in terms,
+            "direct_question": "direct" in terms,
             "several_questions": several and not closing,
             "format": self._formatted(text),
             "list": self._lists(text, asked),
@@ -176,35 +165,42 @@ class Guard:
         ]
         return fit[0] if fit else min(self._rules.questions, key=said.__getitem__)
 
+    def _found(self, text: str, *names: str) -> list[tuple[Cue, re.Match[str]]]:
+        """Return the phrases of some lists in words with a blank behind each."""
+        return [(cue, match) for cue, match in self._lexicon.find(text) if cue.value in names]
+
+    def _begins(self, name: str, text: str) -> bool:
+        return any(not match.start() for _, match in self._found(spaced(text), name))
+
     def _unfit(self, text: str, reply: str) -> set[int | str]:
         """Return the lists with a word in the message, unless it gives back the person's own."""
-        own, found = self._words(reply), set()
-        for sentence in sentences(text):
-            for cue, _ in self._terms.find(self._words(sentence)):
-                if _ASKS.search(sentence) or not cue.pattern.search(own):
-                    found.add(cue.value)
-        return found
+        own = self._without_innocent(reply)
+        return {
+            cue.value
+            for sentence in sentences(text)
+            for cue, _ in self._found(self._without_innocent(sentence), "clinical", "direct")
+            if _ASKS.search(sentence) or not cue.pattern.search(own)
+        }
 
-    def _words(self, text: str) -> str:
-        """Return a text's words, each with a blank behind, without the innocent phrases."""
-        plain = _spaced(text)
-        for cue, _ in self._innocent.find(plain):
+    def _without_innocent(self, text: str) -> str:
+        plain = spaced(text)
+        for cue, _ in self._found(plain, "innocent"):
             plain = cue.pattern.sub("… ", plain)
         return plain
 
     def _tagged(self, sentence: str) -> bool:
         """Say whether only a tag at the end makes a question of a statement."""
-        tail = _spaced(sentence.rpartition(",")[2])
-        return any(match.group() == tail for _, match in self._tags.find(tail))
+        tail = spaced(sentence.rpartition(",")[2])
+        return any(match.group() == tail for _, match in self._found(tail, "tags"))
 
     def _clauses(self, sentence: str) -> int:
-        return sum(_begins(self._starts, part) for part in _PART.split(sentence))
+        return sum(self._begins("question_words", part) for part in _PART.split(sentence))
 
     def _formatted(self, text: str) -> bool:
         if not words(text) or _MARKS.search(text) or self._label.search(text):
             return True
-        acts = any(_begins(self._gestures, act.strip("*()")) for act in _ACT.findall(text))
-        return acts or any(True for _ in self._aside.find(_spaced(text)))
+        acts = any(self._begins("gestures", act.strip("*()")) for act in _ACT.findall(text))
+        return acts or bool(self._found(spaced(text), "aside"))
 
     def _lists(self, text: str, asked: list[str]) -> bool:
         if len(_ITEMS.findall(text)) > 1 or text.count("•") > 1 or _INLINE_ITEMS.search(text):
@@ -229,7 +225,7 @@ class Guard:
         limits = self._rules.limits
         longest = run = 0
         for part in filter(str.strip, _PART.split(sentence)):
-            if _begins(self._starts, part):
+            if self._begins("question_words", part):
                 run = 0
                 continue
             run += 1
@@ -247,22 +243,6 @@ def _questions(text: str) -> list[str]:
 
 def _topics(question: str) -> set[str]:
     return {word.removesuffix("s") for word in content_words(question)}
-
-
-def _lexicon(**lists: Phrases) -> Lexicon:
-    """Return the phrases of one list or of several, each under its list's name."""
-    lexicon = Lexicon({})
-    for name, phrases in lists.items():
-        lexicon.add(phrases, name)
-    return lexicon
-
-
-def _begins(lexicon: Lexicon, text: str) -> bool:
-    return any(not match.start() for _, match in lexicon.find(_spaced(text)))
-
-
-def _spaced(text: str) -> str:
-    return "".join(f"{word} " for word in words(text))
 
 
 def _labelled(labels: tuple[str, ...], *, start: str) -> re.Pattern[str]:
