@@ -13,12 +13,12 @@ whose level the rubric gives.
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from src import build, command, config
 from src.clinical import bdi
@@ -30,9 +30,9 @@ from src.evaluation.scored import Scored, constants_of, measured_of, written
 from src.interview.roles import Scorer
 from src.llm.caller import Asking, Caller
 from src.llm.ledger import Prices, ledger_of
-from src.llm.servers import Servers, open_servers
+from src.llm.servers import open_servers
 from src.prompts import load_yaml, located
-from src.records import INTENDED_USE, Call, Failure
+from src.records import INTENDED_USE, Assessment, Call, Failure
 from src.settings import ScoreSettings
 from src.steering.rubric import Rubric, outcomes, wrong
 from src.summary import spent_lines
@@ -77,12 +77,10 @@ def score(arguments: Sequence[str]) -> None:
             console.print(f"note: {note}", style="yellow")
         measured = measured_of(scored, settings)
         _show(console, scored, measured, settings)
-        ledger = ledger_of(calls.made, prices)
         if out:
-            text = json.dumps(
-                written(scored, measured, settings, ledger), indent=2, ensure_ascii=False
-            )
+            content = written(scored, measured, settings, ledger_of(calls.made, prices))
             with boundary(str(out)):
+                text = json.dumps(content, indent=2, ensure_ascii=False)
                 out.write_text(text + "\n", encoding="utf-8")
             console.print(f"Written: {out}")
     for line in spent_lines(ledger_of(calls.made, prices)):
@@ -101,61 +99,55 @@ async def _score_all(
     calls: Calls,
 ) -> list[Scored]:
     """Return every conversation with its readings, in order; many are scored at once."""
-    scorer_for = build.scorer_of(settings.scorer)
     admitted = asyncio.Semaphore(settings.interviews)
 
-    async def one(number: int, source: str, conversation: Conversation) -> Scored:
-        turns, count = conversation.turns, len(conversation.turns)
-        every = [*range(1, count + 1)] if settings.turns == "all" else []
-        scorer = scorer_for(lambda _: _caller(servers, calls, settings, number))
-        by_turn = {}
+    async def one(scorer: Scorer, source: str, conversation: Conversation) -> Scored:
+        count = len(conversation.turns)
+        by_turn: dict[int, Assessment] = {}
+        failure = None
         async with admitted:
             try:
-                for n in every or [count]:
-                    by_turn[n] = await scorer.score(turns[:n])
+                for n in range(1 if settings.turns == "all" else count, count + 1):
+                    by_turn[n] = await scorer.score(conversation.turns[:n])
             except InterviewError as error:
                 failure = Failure(kind=error.kind, text=str(error), transport=error.transport)
-                return Scored(source=source, conversation=conversation, by_turn={}, failure=failure)
-        return Scored(source=source, conversation=conversation, by_turn=by_turn)
+                by_turn = {}
+        return Scored(source=source, conversation=conversation, by_turn=by_turn, failure=failure)
 
-    async with _servers(settings) as servers:
-        if servers.hosts:
-            console.print(f"Text of the conversations goes to {', '.join(servers.hosts)}.")
-        rows = ((number, *row) for number, row in enumerate(recorded, 1))
-        return list(await asyncio.gather(*(one(*row) for row in rows)))
+    async with _scorers(settings, console, calls) as scorer:
+        rows = (one(scorer(n), *row) for n, row in enumerate(recorded, 1))
+        return list(await asyncio.gather(*rows))
 
 
 async def _check(settings: ScoreSettings, console: Console, calls: Calls) -> None:
     """Print which of the rubric's sentences the scorer rates otherwise."""
     rubric = load_yaml(RUBRIC_CHECK, Rubric)
-    async with _servers(settings) as servers:
-        scorer_for = build.scorer_of(settings.scorer)
-
-        def scorer(number: int) -> Scorer:
-            return scorer_for(lambda _: _caller(servers, calls, settings, number))
-
+    async with _scorers(settings, console, calls) as scorer:
         found = await outcomes(scorer, rubric)
     for line in wrong(found):
         console.print(line, markup=False)
     console.print(f"{sum(one.right for one in found)} of {len(found)} sentences at their level")
 
 
-def _servers(settings: ScoreSettings) -> AbstractAsyncContextManager[Servers]:
+@asynccontextmanager
+async def _scorers(
+    settings: ScoreSettings, console: Console, calls: Calls
+) -> AsyncIterator[Callable[[int], Scorer]]:
+    """Open the servers and yield what makes a scorer for a conversation by its number."""
+    scorer_for = build.scorer_of(settings.scorer)
     local = settings.local_hosts if settings.privacy == "local" else None
-    return open_servers(settings.asked_models, settings.models, remembered={}, local_hosts=local)
+    async with open_servers(
+        settings.asked_models, settings.models, remembered={}, local_hosts=local
+    ) as servers:
+        if servers.hosts:
+            console.print(f"Text of the conversations goes to {', '.join(servers.hosts)}.")
 
+        def asking(role: str, number: int) -> Asking:
+            model = servers.services[role].model
+            about = {"role": role, "name": model.settings.name, "subject": "recorded"}
+            return Caller(model, calls, **about, sample=number, run_seed=settings.seed)
 
-def _caller(servers: Servers, calls: Calls, settings: ScoreSettings, number: int) -> Asking:
-    service = servers.services["scorer"]
-    return Caller(
-        service.model,
-        calls,
-        role="scorer",
-        name=service.model.settings.name,
-        subject="recorded",
-        sample=number,
-        run_seed=settings.seed,
-    )
+        yield lambda number: scorer_for(lambda role: asking(role, number))
 
 
 def _show(
@@ -171,18 +163,12 @@ def _show(
     persons = len({one.conversation.person for one in scored})
     console.print(f"{len(scored)} conversations, {persons} persons, {settings.bands} bands")
     if not measured:
-        table = Table("row", "person", "total", "band", "assessed", "key symptoms", box=None)
-        for one in (one for one in scored if one.by_turn):
-            band = bdi.band(one.whole.total, settings.bands)
-            names = ", ".join(map(bdi.name, one.whole.key_symptoms))
-            c, assessed = one.conversation, f"{len(one.whole.assessed)}/{len(bdi.NAMES)}"
-            table.add_row(str(c.row), c.person, str(one.whole.total), band, assessed, names)
-        console.print(table)
+        console.print(_readings(scored, settings.bands))
         console.print("No truth is known (gold=FILE names one): nothing to measure against.")
         return
-    table = Table("what, and the unit of its averages", box=None)
-    for heading in ("n", "DCHR", "ADODL", "ASHR", "LDCHR", "LASHR", "rank r", "spread"):
-        table.add_column(heading, justify="right")
+    figures = ("n", "DCHR", "ADODL", "ASHR", "LDCHR", "LASHR", "rank r", "spread")
+    columns = (Column(figure, justify="right") for figure in figures)
+    table = Table("what, and the unit of its averages", *columns, box=None)
     for unit, constant in constants_of(scored, settings.bands).items():
         best = (constant.dchr, constant.adodl, None, None, None, None, 0.0)
         table.add_row(f"always {constant.total}, {unit}", "", *map(_figure, best))
@@ -191,11 +177,21 @@ def _show(
         n = m.persons if what.endswith("person") else m.conversations
         table.add_row(what, str(n), *map(_figure, values))
     console.print(table)
-    of_persons = measured["this scorer, person"]
+    spread = measured["this scorer, person"].gold_spread
     console.print(
-        f"Spread of the true totals over persons: {of_persons.gold_spread:.2f}. The same name is "
-        "one person in every file."
+        f"Spread of the true totals over persons: {spread:.2f}. The same name is one person in "
+        "every file."
     )
+
+
+def _readings(scored: Sequence[Scored], bands: bdi.Bands) -> Table:
+    table = Table("row", "person", "total", "band", "assessed", "key symptoms", box=None)
+    for c, read in ((one.conversation, one.whole) for one in scored if one.by_turn):
+        names = ", ".join(map(bdi.name, read.key_symptoms))
+        assessed = f"{len(read.assessed)}/{len(bdi.NAMES)}"
+        band = bdi.band(read.total, bands)
+        table.add_row(str(c.row), c.person, str(read.total), band, assessed, names)
+    return table
 
 
 def _figure(value: float | None) -> str:

@@ -168,7 +168,8 @@ def _batch(folder: SubjectFolder, run: str, settings: SubmitSettings) -> Batch:
 
 def _answer(results: Path, manifest: Manifest) -> tuple[AnyAnalyst, int] | None:
     """Return analyst and planned samples of the run's own result, or of the only one, or None."""
-    own, others = [], []
+    own: list[tuple[AnyAnalyst, int]] = []
+    others: list[tuple[AnyAnalyst, int]] = []
     for path in sorted(results.glob("*.json")):
         try:
             answer = SubjectResult.model_validate_json(path.read_bytes())
