@@ -3,20 +3,16 @@
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from src.clinical.phrases import Phrases
-from src.records import ITEMS, Item
+from src.records import ITEMS, Item, Record
 
 GRADES = ("denied", "mild", "moderate", "severe")
 """Names of the levels 0 to 3 in the cue file."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Asked(_Strict):
+class Asked(Record):
     """Words by which a question is about an item."""
 
     trouble: Phrases
@@ -27,7 +23,7 @@ class Asked(_Strict):
     """The question leaves it open."""
 
 
-class ItemCues(_Strict):
+class ItemCues(Record):
     asked: Asked
     denied: Phrases
     mild: Phrases = Field(min_length=1)
@@ -35,7 +31,7 @@ class ItemCues(_Strict):
     severe: Phrases = Field(min_length=1)
 
 
-class Answers(_Strict):
+class Answers(Record):
     """Beginnings of short answers."""
 
     yes: Phrases
@@ -46,7 +42,7 @@ class Answers(_Strict):
     deflected: Phrases
 
 
-class Wonder(_Strict):
+class Wonder(Record):
     """Words of a question that say which answer complains, or that ask how often."""
 
     trouble: Phrases
@@ -54,7 +50,7 @@ class Wonder(_Strict):
     often: Phrases
 
 
-class Reach(_Strict):
+class Reach(Record):
     """How far words reach, in words."""
 
     sentence: Annotated[int, Field(ge=1)]
@@ -63,7 +59,7 @@ class Reach(_Strict):
     """Up to this length, the first words of a reply answer the question; longer ones say more."""
 
 
-class Cues(_Strict):
+class Cues(Record):
     """The cue file, `conf/lexicon/cues.yaml`, which explains its notation."""
 
     reach: Reach

@@ -11,7 +11,7 @@ from src.interview.roles import Turns
 from src.records import ITEMS, Assessment, SymptomScore
 from src.settings import LexicalThresholds
 from src.steering.cues import Cues
-from src.steering.reading import VOLUNTEERED, Mention, Reader, answered
+from src.steering.reading import VOLUNTEERED, Mention, Reader
 
 ANHEDONIA = 4
 
@@ -57,7 +57,7 @@ class LexicalScorer:
         if said is None:
             return found
         for item, kind in topics:
-            level = answered(said, kind, often=asked.often)
+            level = said.level(kind, often=asked.often)
             if level is not None:
                 sure = self._limits.tentative if said.tentative else self._limits.short
                 found.append(Mention(item, level, sure, said.evidence))

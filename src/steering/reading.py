@@ -4,28 +4,25 @@ Pure: the same text always reads the same. Irony and what no cue words stay unre
 """
 
 import re
+from collections import defaultdict
 from typing import NamedTuple
 
 from src.clinical import text
 from src.clinical.phrases import Lexicon
 from src.settings import LexicalThresholds
-from src.steering.cues import GRADES, Answers, Cues
+from src.steering.cues import GRADES, Answers, Cues, Wonder
 
 SUICIDAL, FATIGUE = 9, 20
+WONDER = 0
+"""Stands for an item where a question only says how it is meant."""
 CONDITIONAL = frozenset({6, 9})
 """Items whose cues are themselves conditional."""
 VOLUNTEERED = frozenset({9, 21})
 """Items that count only where the interviewer did not bring them up."""
-_FILLERS = re.compile(
-    r"^(?:(?:oh|um|uh|hmm|well|honestly|ugh|i mean|to be honest|you know|so|ah|look|actually) )+"
-)
-_TO_YOU = re.compile(r"\b(?:you|your|yours|you're|you've)\b")
-_GOES_ON = re.compile(
-    r"(?:it|it's|that|that's|this|and it|happens|most|almost|nearly|every|everyday|everynight|all|"
-    r"pretty much|not every|always|constantly|usually|sometimes|a few times|on and off|for)\b"
-)
 _OF_ME = re.compile(r"\b(?:me|myself) ")
 _PAST = re.compile(r"\bused to (?:[^ ]+ ){0,4}$")
+KINDS = ("trouble", "health", "topic")
+"""How a question may be about an item; the first that holds counts."""
 
 
 class Mention(NamedTuple):
@@ -47,6 +44,8 @@ class QuestionRead(NamedTuple):
 
 
 class Short(NamedTuple):
+    """What the first words of a reply say."""
+
     kind: str
     often: int | None
     graded: int
@@ -54,9 +53,19 @@ class Short(NamedTuple):
     tentative: bool
     evidence: str
 
+    def level(self, asked: str, *, often: bool) -> int | None:
+        """Return the level of an item that was asked about in this way, or for how often."""
+        if self.often is not None and (often or not self.kind):
+            return self.often if often or asked != "health" else int(self.often == 1)
+        if self.kind in {"good", "poor", "bad"}:
+            return {"good": 0, "poor": 1, "bad": 2}[self.kind]
+        if asked == "topic" or self.kind not in {"yes", "no"}:
+            return None
+        return self.graded if (self.kind == "yes") == (asked == "trouble") else 0
 
-def _flat(sentence: str) -> str:
-    return " ".join(text.words(sentence)) + " "
+
+def _asks(sentence: str) -> bool:
+    return sentence.rstrip("\"' )*_").endswith("?")
 
 
 def _sense(level: int, polarity: int, *, own: bool) -> int | None:
@@ -83,17 +92,6 @@ def _graded(level: int, clause: str, *, item: int, scope: str | None = None) -> 
     return min(3, max(level, 2) if strong == 1 else level + strong // 2)
 
 
-def answered(said: Short, kind: str, *, often: bool) -> int | None:
-    """Return the level that a short answer gives an item asked about in this way."""
-    if said.often is not None and (often or not said.kind):
-        return said.often if often or kind != "health" else int(said.often == 1)
-    if said.kind in {"good", "poor", "bad"}:
-        return {"good": 0, "poor": 1, "bad": 2}[said.kind]
-    if kind == "topic" or said.kind not in {"yes", "no"}:
-        return None
-    return said.graded if (said.kind == "yes") == (kind == "trouble") else 0
-
-
 class Reader:
     """Finds what replies and questions say, by the cue lists."""
 
@@ -103,40 +101,41 @@ class Reader:
         for item, entry in cues.items.items():
             for level, grade in enumerate(GRADES):
                 self._cues.add(getattr(entry, grade), level, item)
-            for kind in ("trouble", "health", "topic"):
+            for kind in KINDS:
                 self._asked.add(getattr(entry.asked, kind), kind, item)
-        for kind in ("trouble", "health", "often"):
-            self._other.add(getattr(cues.wonder, kind), kind)
+        for kind in Wonder.model_fields:
+            self._asked.add(getattr(cues.wonder, kind), kind, WONDER)
         for kind in ("traps", "resolved", "excused"):
             self._other.add(getattr(cues, kind), kind)
-        self._answers = Lexicon(cues.words)
         for kind in Answers.model_fields:
-            self._answers.add(getattr(cues.answers, kind), kind)
+            self._other.add(getattr(cues.answers, kind), kind)
 
     def question(self, message: str) -> QuestionRead:
         """Return what the last question of a message asks about."""
-        asked = [s for s in text.sentences(message) if s.rstrip("\"' )*_").endswith("?")]
-        chosen = asked[-1:] or text.sentences(message)[-1:]
-        topics = self._topics_of(" ".join(chosen)) or self._topics_of(" ".join(asked))
+        said = text.sentences(message)
+        asked = [sentence for sentence in said if _asks(sentence)]
+        last = "".join(asked[-1:] or said[-1:])
+        topics = self._topics_of(last) or self._topics_of(" ".join(asked))
         if any(item in VOLUNTEERED for item, _ in topics):
             topics = ()
-        raised = frozenset(item for item, _ in self._topics_of(message))
-        wonder = {cue.value for cue, _ in self._other.find(_flat(" ".join(chosen)))}
-        return QuestionRead(topics, raised, "often" in wonder)
+        raised = frozenset(self._kinds(message)) - {WONDER}
+        return QuestionRead(topics, raised, "often" in self._kinds(last)[WONDER])
+
+    def _kinds(self, question: str) -> defaultdict[int, set[int | str]]:
+        """Return in what ways a question is about each item that it names."""
+        kinds: defaultdict[int, set[int | str]] = defaultdict(set)
+        for cue, _ in self._asked.find(text.spaced(question)):
+            kinds[cue.item].add(cue.value)
+        return kinds
 
     def _topics_of(self, question: str) -> tuple[tuple[int, str], ...]:
-        flat = _flat(question)
-        kinds: dict[int, set[int | str]] = {}
-        for cue, _ in self._asked.find(flat):
-            kinds.setdefault(cue.item, set()).add(cue.value)
-        wonder = {cue.value for cue, _ in self._other.find(flat)}
-        order = ("trouble", "health", "topic")
+        kinds = self._kinds(question)
+        wonder = kinds.pop(WONDER, set())
+        meant = next((kind for kind in KINDS if kind in wonder), "topic")
         topics = []
         for item, named in sorted(kinds.items()):
-            kind = next(k for k in order if k in named)
-            if kind == "topic":
-                kind = next((k for k in order if k in wonder), "topic")
-            topics.append((item, kind))
+            kind = next(kind for kind in KINDS if kind in named)
+            topics.append((item, meant if kind == "topic" else kind))
         return tuple(topics)
 
     def short(self, reply: str) -> Short | None:
@@ -144,9 +143,11 @@ class Reader:
         if len(text.words(reply)) > self._reach.reply:
             return None
         for sentence in text.sentences(reply)[:2]:
-            flat = _FILLERS.sub("", _flat(sentence))
-            heads = [(m.end(), c.value) for c, m in self._answers.find(flat) if not m.start()]
-            kind = str(max(heads)[1]) if heads else ""
+            flat = text.compiled("^(?:<fillers> )+").sub("", text.spaced(sentence))
+            found = ((m.end(), str(c.value)) for c, m in self._other.find(flat) if not m.start())
+            kind = max(
+                (head for head in found if head[1] in Answers.model_fields), default=(0, "")
+            )[1]
             often = text.frequency(flat)
             if kind == "deflected" and often is None:
                 continue
@@ -161,11 +162,11 @@ class Reader:
         found: list[Mention] = []
         last: list[Mention] = []
         for sentence in text.sentences(reply):
-            flat = _flat(sentence)
-            if sentence.rstrip("\"' )*_").endswith("?") and _TO_YOU.search(flat):
+            flat = text.spaced(sentence)
+            if _asks(sentence) and text.compiled(r"\b<to_you>\b").search(flat):
                 continue
             here = self._read_sentence(sentence, flat)
-            if not here and last and _GOES_ON.match(flat):
+            if not here and last and text.compiled(r"<goes_on>\b").match(flat):
                 moved = [m._replace(level=_graded(m.level, flat, item=m.item)) for m in last]
                 found = [m for m in found if m not in last] + moved
                 last = moved
@@ -179,21 +180,18 @@ class Reader:
             return []
         found: dict[int, Mention] = {}
         other = False
-        parts = text.clauses(sentence)
         brief = len(flat.split()) <= self._reach.sentence
-        for part in parts:
+        for part in text.clauses(sentence):
             clause = part + " "
             marks = list(self._other.find(clause))
             excused = any(cue.value == "excused" for cue, _ in marks)
             for cue, match in marks:
                 if cue.value == "traps":
                     clause = clause.replace(match.group(), "… ")
-            scope = flat if brief else clause
-            for mention in self._read_clause(clause, scope, other=other):
-                if excused and mention.item not in CONDITIONAL:
-                    continue
+            for mention in self._read_clause(clause, flat if brief else clause, other=other):
                 held = found.get(mention.item)
-                if held is None or mention.level > held.level:
+                counts = not excused or mention.item in CONDITIONAL
+                if counts and (held is None or mention.level > held.level):
                     found[mention.item] = mention._replace(evidence=sentence)
             other = text.about_other(clause, otherwise=other)
         return list(found.values())
@@ -223,10 +221,9 @@ class Reader:
         ]
 
     def _mention(self, item: int, base: int, clause: str, scope: str) -> Mention:
-        limits = self._limits
         if not base:
-            return Mention(item, 0, limits.denied, "")
+            return Mention(item, 0, self._limits.denied, "")
         level = _graded(base, clause, item=item, scope=scope)
         marked = text.frequency(scope) is not None or text.intensity(clause) or text.lasting(scope)
-        sure = limits.graded if marked else limits.plain
-        return Mention(item, level, limits.tentative if text.tentative(clause) else sure, "")
+        sure = self._limits.graded if marked else self._limits.plain
+        return Mention(item, level, self._limits.tentative if text.tentative(clause) else sure, "")
