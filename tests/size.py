@@ -1,4 +1,4 @@
-"""Print how large the product and its tests are; fail where a file or the whole grows too large."""
+"""Print how large the product and its tests are; fail where one file grows too large."""
 
 import sys
 from pathlib import Path
@@ -18,12 +18,12 @@ def main() -> int:
     product, tests = lines("src") | lines("serving"), lines("tests")
     sys.stdout.write(
         f"size: {sum(product.values())} lines of product code in {len(product)} files "
-        f"(at most {PRODUCT_MAX}), {sum(tests.values())} of tests\n"
+        f"(aim: at most {PRODUCT_MAX}), {sum(tests.values())} of tests\n"
     )
     long = [f"{path}: {n} lines" for path, n in product.items() if n > FILE_MAX]
     for line in long:
         sys.stdout.write(f"more than {FILE_MAX} lines: {line}\n")
-    return 1 if long or sum(product.values()) > PRODUCT_MAX else 0
+    return 1 if long else 0
 
 
 if __name__ == "__main__":
