@@ -137,7 +137,7 @@ class OfflinePatient:
     def _wordings(self, item: int, level: int, now: Moment) -> Sequence[str]:
         wordings = self._lines.wordings(self._person, item, level)
         if now.cooled or self._manner == "terse":
-            return sorted(wordings, key=len)[: max(2, len(wordings) // 2)]
+            return sorted(wordings, key=len)[: max(3, len(wordings) // 2)]
         return wordings
 
     def _level(self, item: int) -> int:
