@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import median_high
 
@@ -17,7 +18,6 @@ from src.records import (
     Record,
     SymptomScore,
     Truth,
-    Turn,
 )
 from src.settings import RunSettings
 from src.store import Manifest
@@ -72,11 +72,6 @@ def problems_of(interviews: Sequence[Interview]) -> tuple[Problem, ...]:
     )
 
 
-def flags_of(turn: Turn) -> set[str]:
-    """Return everything that was remarkable about a turn."""
-    return {*turn.question.flags, *turn.answer.flags, *turn.flags} - {"unscored"}
-
-
 def result_of(
     ended: Sequence[Interview],
     consensus: Consensus,
@@ -89,6 +84,8 @@ def result_of(
 ) -> SubjectResult:
     """Put an analyst's answer together with how the interviews went."""
     valid = [interview for interview in ended if interview.valid]
+    turns = [turn for interview in ended for turn in interview.turns]
+    flags = ({*t.question.flags, *t.answer.flags, *t.flags} - {"unscored"} for t in turns)
     return SubjectResult(
         caution=MACHINERY if settings.patient.kind == "offline" else None,
         run=settings.run or settings.name,
@@ -101,8 +98,8 @@ def result_of(
         key_symptoms=tuple(map(bdi.name, consensus.key_symptoms)),
         messages=tuple(interview.messages for interview in valid),
         stops=dict(Counter(str(i.stop) for i in valid).most_common()),
-        unscored_turns=sum("unscored" in turn.flags for i in ended for turn in i.turns),
-        flags=dict(Counter(f for i in ended for t in i.turns for f in flags_of(t)).most_common()),
+        unscored_turns=sum("unscored" in turn.flags for turn in turns),
+        flags=dict(Counter(chain.from_iterable(flags)).most_common()),
         hosts=manifest.hosts if manifest else (),
         served=manifest.served if manifest else {},
         ledger=ledger,

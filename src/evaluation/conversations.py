@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     ValidationError,
 )
+from pydantic.fields import FieldInfo
 
 from src.clinical.bdi import item_number
 from src.errors import InputError
@@ -38,6 +39,12 @@ def _whole(value: object) -> object:
 
 def _once(items: Sequence[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(items))
+
+
+def _called(*names: str) -> FieldInfo:
+    """Return a field that is read under the first of some names that is there."""
+    found: FieldInfo = Field(validation_alias=AliasChoices(*names))
+    return found
 
 
 Text = Annotated[str, BeforeValidator(_whole)]
@@ -60,15 +67,11 @@ class Row(Record):
     persona: Text | None = None
     LLM: Text | None = None
     official_pid: Text | None = None
-    said: list[RecordedMessage] = Field(
-        min_length=1, validation_alias=AliasChoices("conversation", "turns")
-    )
-    gold_total: Total | None = Field(None, validation_alias=AliasChoices("gold_bdi", "bdi_total"))
-    gold_symptoms: Symptoms | None = Field(None, validation_alias="gold_key_symptoms")
-    predicted_total: Total | None = Field(
-        None, validation_alias=AliasChoices("pred_bdi", "pred_total")
-    )
-    predicted_symptoms: list[Text] | None = Field(None, validation_alias="pred_key_symptoms")
+    said: Annotated[list[RecordedMessage], Field(min_length=1), _called("conversation", "turns")]
+    gold_total: Annotated[Total | None, _called("gold_bdi", "bdi_total")] = None
+    gold_symptoms: Annotated[Symptoms | None, _called("gold_key_symptoms")] = None
+    predicted_total: Annotated[Total | None, _called("pred_bdi", "pred_total")] = None
+    predicted_symptoms: Annotated[list[Text] | None, _called("pred_key_symptoms")] = None
 
 
 class Gold(Record):
@@ -77,10 +80,8 @@ class Gold(Record):
     model_config = LOG
     pid: Text
     name: Text | None = None
-    total: Total = Field(validation_alias=AliasChoices("bdi_total", "gold_bdi"))
-    symptoms: Symptoms | None = Field(
-        None, validation_alias=AliasChoices("key_symptoms", "gold_key_symptoms")
-    )
+    total: Annotated[Total, _called("bdi_total", "gold_bdi")]
+    symptoms: Annotated[Symptoms | None, _called("key_symptoms", "gold_key_symptoms")] = None
 
 
 class Conversation(Record):
@@ -154,9 +155,8 @@ def _rows(path: str | Path, form: type[Form]) -> Iterator[tuple[str, Form]]:
         # Not splitlines(): JSON strings may hold the other line separators of Unicode as they are.
         lines = enumerate(text.split("\n"), 1)
         found = ((f"line {n}", _parsed(line, path, n)) for n, line in lines if line.strip())
-    empty = True
+    where = ""
     for where, row in found:
-        empty = False
         place = f"{path}: {where}"
         if not isinstance(row, dict):
             raise InputError(f"{place}: a row is a JSON object")
@@ -164,7 +164,7 @@ def _rows(path: str | Path, form: type[Form]) -> Iterator[tuple[str, Form]]:
             yield place, form.model_validate(row)
         except ValidationError as error:
             raise InputError(f"{place}: {one_line(error)}") from error
-    if empty:
+    if not where:
         raise InputError(f"{path}: the file is empty")
 
 

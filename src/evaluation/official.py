@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from src.clinical.bdi import name
 from src.evaluation.metrics import KEY_SYMPTOMS, Symptom, Total
@@ -45,14 +45,14 @@ def build(entries: Iterable[Entry], layout: Layout) -> dict[str, str]:
     rows: defaultdict[str, list[dict[str, object]]] = defaultdict(list)
     for entry in sorted(entries, key=lambda entry: (entry.run, entry.persona)):
         folder = f"persona-{entry.persona:02d}/" if layout == "per_persona" else ""
-        about: dict[str, object] = {"LLM": str(entry.persona)}
-        rows[f"{folder}interactions_run{entry.run}.json"].append(
-            about | {"conversation": messages(entry.interview)}
-        )
         symptoms = [name(item) for item in entry.selected.key_symptoms]
-        rows[f"{folder}results_run{entry.run}.json"].append(
-            about | {"bdi-score": entry.selected.total, "key-symptoms": symptoms}
-        )
+        parts: dict[str, dict[str, object]] = {
+            "interactions": {"conversation": messages(entry.interview)},
+            "results": {"bdi-score": entry.selected.total, "key-symptoms": symptoms},
+        }
+        for kind, part in parts.items():
+            row = {"LLM": str(entry.persona)} | part
+            rows[f"{folder}{kind}_run{entry.run}.json"].append(row)
     return {
         path: json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         for path, content in sorted(rows.items())
@@ -77,23 +77,25 @@ def _persona(given: str) -> str:
     return given
 
 
-def _different(items: list[int]) -> list[int]:
-    if len(set(items)) < len(items):
-        raise ValueError("a symptom stands there twice")
-    return items
-
-
 class Message(Record):
-    """One message; it is not empty."""
-
     role: str
     message: Annotated[str, Field(pattern=r"\S")]
 
 
-class Talk(Record):
-    """An entry of an interactions file."""
+class Row(Record):
+    """An entry of either kind of file."""
 
     LLM: Annotated[str, AfterValidator(_persona)]
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What was said up to the persona's last message; a closing makes no difference."""
+        return ()
+
+
+class Talk(Row):
+    """An entry of an interactions file."""
+
     conversation: Annotated[list[Message], Field(min_length=2)]
 
     @model_validator(mode="after")
@@ -107,24 +109,25 @@ class Talk(Record):
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What was said up to the persona's last message; a closing makes no difference."""
         whole = len(self.conversation) // 2 * 2
         return tuple(one.message.strip() for one in self.conversation[:whole])
 
 
-class Conclusion(Record):
+class Conclusion(Row):
     """An entry of a results file."""
 
-    LLM: Annotated[str, AfterValidator(_persona)]
     score: Annotated[Total, Field(alias="bdi-score")]
-    symptoms: Annotated[
-        list[Symptom],
-        Field(alias="key-symptoms", max_length=KEY_SYMPTOMS),
-        AfterValidator(_different),
-    ]
+    symptoms: Annotated[list[Symptom], Field(alias="key-symptoms", max_length=KEY_SYMPTOMS)]
+
+    @field_validator("symptoms")
+    @classmethod
+    def _differ(cls, items: list[int]) -> list[int]:
+        if len(set(items)) < len(items):
+            raise ValueError("a symptom stands there twice")
+        return items
 
 
-FORMS: dict[str, type[Talk | Conclusion]] = {"interactions": Talk, "results": Conclusion}
+FORMS: dict[str, type[Row]] = {"interactions": Talk, "results": Conclusion}
 
 
 @dataclass(frozen=True)
@@ -141,31 +144,25 @@ class Given:
 
 
 class Check:
-    """A folder's files and every breach in them."""
+    """A folder's files and every breach in them, one printable line each."""
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:
         self.breaches: list[str] = []
-        """A line each, which a terminal can show whatever stands in foreign files."""
-        self.files: dict[PurePosixPath, str] = {}
-        """Run by file."""
-        self.entries: list[Given] = []
-        """Those of which it is known whose they are."""
-        self._unclear: set[str] = set()
-        """Runs with others."""
+        self.files: dict[PurePosixPath, str] = {}  # run by file
+        self.entries: list[Given] = []  # those of which it is known whose they are
+        self._unclear: set[str] = set()  # runs with others
         for path, content in sorted(contents.items()):
             self._read(PurePosixPath(path), content)
-        self._check_runs()
-        self._check_folders()
-        self._check_pairs()
-        self._check_conversations()
+        for check in (self._runs, self._folders, self._pairs, self._conversations):
+            check()
 
     @property
     def runs(self) -> list[str]:
         return sorted(set(self.files.values()))
 
     @property
-    def personas(self) -> list[str]:
-        return _in_order({entry.persona for entry in self.entries})
+    def personas(self) -> set[str]:
+        return {entry.persona for entry in self.entries}
 
     def _add(self, file: object, text: str, *, persona: object = None) -> None:
         whose = "" if persona is None else f"persona {str(persona)[:40]}: "
@@ -191,26 +188,19 @@ class Check:
             return
         for n, row in enumerate(rows, 1):
             persona = row.get("LLM") if isinstance(row, dict) else None
-            whose = persona if isinstance(persona, str | int) else f"of entry {n}"
-            said = self._said(path, FORMS[kind], row, whose)
+            said: tuple[str, ...] = ()
+            try:
+                said = FORMS[kind].model_validate(row).said
+            except ValidationError as error:
+                whose = persona if isinstance(persona, str | int) else f"of entry {n}"
+                for refusal in refusals(error):
+                    self._add(path, refusal.removeprefix("the file: "), persona=whose)
             if _named(persona):
                 self.entries.append(Given(path, kind, run, str(persona), said))
             else:
                 self._unclear.add(run)
 
-    def _said(
-        self, path: PurePosixPath, form: type[Talk | Conclusion], row: object, persona: str | int
-    ) -> tuple[str, ...]:
-        """Check an entry by itself and return what was said in it."""
-        try:
-            entry = form.model_validate(row)
-        except ValidationError as error:
-            for refusal in refusals(error):
-                self._add(path, refusal.removeprefix("the file: "), persona=persona)
-            return ()
-        return entry.said if isinstance(entry, Talk) else ()
-
-    def _check_runs(self) -> None:
+    def _runs(self) -> None:
         manual = [run for run in self.runs if run.startswith("manual")]
         for what, runs, most in (("runs", self.runs, RUNS), ("manual runs", manual, MANUAL_RUNS)):
             if len(runs) > most:
@@ -219,7 +209,7 @@ class Check:
         if len({persona.isdigit() for persona in self.personas}) > 1:
             self._add(ALL, "LLM: personas by number or by first name, not both")
 
-    def _check_folders(self) -> None:
+    def _folders(self) -> None:
         by_folder: defaultdict[PurePosixPath, set[str]] = defaultdict(set)
         for entry in self.entries:
             by_folder[entry.path.parent].add(entry.persona)
@@ -228,12 +218,12 @@ class Check:
         for folder, personas in by_folder.items():
             named = OF_PERSONA.fullmatch(folder.name)
             if len(by_folder) > 1 and len(personas) > 1 and folder.name:
-                several = ", ".join(_in_order(personas))
+                several = ", ".join(sorted(personas, key=lambda persona: persona.zfill(2)))
                 self._add(folder, f"layout: a folder holds one persona, not {several}")
             elif named and named[1] not in personas and personas <= NUMBERS:
                 self._add(folder, "layout: is named after another one", persona=max(personas))
 
-    def _check_pairs(self) -> None:
+    def _pairs(self) -> None:
         """Check that of every run a persona stands once in an interactions and a results file."""
         places: defaultdict[tuple[str, str], dict[str, list[PurePosixPath]]]
         places = defaultdict(lambda: {kind: [] for kind in FORMS})
@@ -249,7 +239,7 @@ class Check:
                     partner = there[0].name.replace(other, kind)
                     self._add(there[0], f"unpaired: is not in {partner}", persona=persona)
 
-    def _check_conversations(self) -> None:
+    def _conversations(self) -> None:
         """Check that no two runs hand in the same conversation with a persona."""
         first: dict[tuple[str, tuple[str, ...]], Given] = {}
         for entry in self.entries:
@@ -257,7 +247,3 @@ class Check:
             if entry.said and other.run != entry.run:
                 text = f"the same conversation as in {other.path}: runs share no information"
                 self._add(entry.path, text, persona=entry.persona)
-
-
-def _in_order(personas: Iterable[str]) -> list[str]:
-    return sorted(personas, key=lambda persona: persona.zfill(2))
