@@ -142,10 +142,9 @@ def check(console: Console, given: str) -> None:
     found = official.Check(_contents(folder))
     for breach in found.breaches[:SHOWN_BREACHES]:
         console.print(breach, markup=False)
-    if found.breaches:
-        rest = len(found.breaches) - SHOWN_BREACHES
-        more = f", the first {SHOWN_BREACHES} above" if rest > 0 else ""
-        raise InputError(f"{given}: {len(found.breaches)} breaches of the official form{more}")
+    if count := len(found.breaches):
+        more = f", the first {SHOWN_BREACHES} above" if count > SHOWN_BREACHES else ""
+        raise InputError(f"{given}: {count} breaches of the official form{more}")
     if not found.files:
         raise InputError(f"check={given}: holds no interactions_runN.json or results_runN.json")
     console.print(
