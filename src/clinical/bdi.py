@@ -37,32 +37,20 @@ HIGHEST = 3 * len(NAMES)
 """Largest total."""
 
 SYNONYMS = {
-    "changes in sleep": 16,
-    "changes in sleep pattern": 16,
-    "sleep changes": 16,
-    "changes in appetite or eating": 18,
-    "appetite changes": 18,
-    "tiredness": 20,
-    "fatigue": 20,
-    "difficulty concentrating": 19,
-    "difficulty in concentrating": 19,
-    "concentration": 19,
-    "suicidal thoughts": 9,
-    "suicidal thoughts and wishes": 9,
-    "suicidal ideation": 9,
-    "guilt": 5,
-    "feelings of guilt": 5,
-    "feelings of punishment": 6,
-    "punishment": 6,
-    "self dislike": 7,
-    "self-criticism": 8,
-    "self criticalness": 8,
-    "anhedonia": 4,
-    "feelings of worthlessness": 14,
-    "low energy": 15,
-    "failure": 3,
-    "loss of libido": 21,
-    "loss of interest in sexual activity": 21,
+    3: "failure",
+    4: "anhedonia",
+    5: "guilt; feelings of guilt",
+    6: "punishment; feelings of punishment",
+    7: "self dislike",
+    8: "self-criticism; self criticalness",
+    9: "suicidal thoughts; suicidal thoughts and wishes; suicidal ideation",
+    14: "feelings of worthlessness",
+    15: "low energy",
+    16: "changes in sleep; changes in sleep pattern; sleep changes",
+    18: "changes in appetite or eating; appetite changes",
+    19: "difficulty concentrating; difficulty in concentrating; concentration",
+    20: "tiredness; fatigue",
+    21: "loss of libido; loss of interest in sexual activity",
 }
 """Other forms seen in gold files and submissions, in lower case."""
 
@@ -111,7 +99,9 @@ UPPER_BOUNDS: dict[Bands, tuple[int, int, int, int]] = {
 }
 """Highest total of each band: the official scores follow `erisk`, the paper quotes `manual`."""
 
-_BY_NAME = {name.lower(): n for n, name in enumerate(NAMES, 1)} | SYNONYMS
+_BY_NAME = {name.lower(): n for n, name in enumerate(NAMES, 1)} | {
+    name: n for n, names in SYNONYMS.items() for name in names.split("; ")
+}
 
 
 def name(item: int) -> str:

@@ -17,8 +17,9 @@ from src.records import Record
 LANGUAGE = "conf/lexicon/language.yaml"
 
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
-_QUOTES = str.maketrans("\u2018\u2019\u02bc`\u201c\u201d\u2013\u00a0", "''''\"\"\u2014 ")
-_MARKDOWN = re.compile(r"[*_#>~]+|^\s*(?:[-•]|\d+[.)])\s+", re.MULTILINE)
+_PLAIN = str.maketrans("\u2018\u2019\u02bc`\u201c\u201d\u2013\u00a0\u2022", "''''\"\"\u2014 -")
+_MARKDOWN = re.compile(r"[*_#>~]+")
+_BULLETS = re.compile(r"^\s*(?:(?:-|\d+[.)])\s+)+", re.MULTILINE)
 _BOUNDARY = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s|$)|\n+")
 _LEAD = re.compile(r"^(?:\s|[-•>#]\s|\d+[.)]\s)+")
 _REACH = 7
@@ -93,9 +94,9 @@ def normalise(text: str) -> str:
         r"(?i)(?<![\w*])(?:\*(?!\*)\s*[a-z]+(?:s|ing)\b[^*\n]{0,80}\*(?!\*)|"
         r"[(\[]\s*<acts>[^)\]\n]{0,60}[)\]])"
     )
-    plain = _MARKDOWN.sub("", stage.sub(" ", text.translate(_QUOTES))).lower()
+    plain = _MARKDOWN.sub("", stage.sub(" ", text.translate(_PLAIN))).lower()
     plain = "".join(c if c < "\u0250" or c in "—…" else " " for c in plain)
-    return " ".join(contracted(plain).split())
+    return " ".join(contracted(_BULLETS.sub("", plain)).split())
 
 
 def contracted(plain: str) -> str:
@@ -152,10 +153,8 @@ def polarity(before: str, after: str = "") -> Literal[-1, 0, 1]:
     """
     if compiled(r"\b<unwanted> ").search(before):
         return 0
-    denied = r"^(?:[^ ]+ ){0,2}(?:isn't|hasn't been|wasn't|has never been|not) (?:[^ ]+ ){0,2}"
-    if after.startswith(("not anymore", "no more", "no longer")) or compiled(
-        rf"{denied}<dismissed>"
-    ).search(after):
+    denied = r"(?:[^ ]+ ){0,2}(?:isn't|hasn't been|wasn't|has never been|not) (?:[^ ]+ ){0,2}"
+    if compiled(rf"not anymore|no more|no longer|{denied}<dismissed>").match(after):
         return -1
     scope = compiled(r"(?:^|(?<= ))<negators> (?:(?!(?:but|if|because|and) )[^ ]+ ){0,5}$")
     return -1 if scope.search(compiled(r"(?:^|(?<= ))<cancelled> ").sub("", before)) else 1
@@ -168,11 +167,9 @@ def marked_words(text: str, ignore: Sequence[str] = ()) -> list[str]:
     """
     marked = []
     end = compiled(r"[^\w\s'-]|\s-+\s|\b<scope_ends>\b")
+    nothing = re.compile(rf"\b(?:{'|'.join(map(re.escape, ignore)) or '(?!)'})\b")
     for sentence in sentences(text):
-        plain = normalise(sentence)
-        for phrase in ignore:
-            plain = re.sub(rf"\b{re.escape(phrase)}\b", ".", plain)
-        for clause in end.split(plain):
+        for clause in end.split(nothing.sub(".", normalise(sentence))):
             marked += _marked(_WORD.findall(clause))
     return marked
 
@@ -210,8 +207,7 @@ def _negates(clause: Sequence[str], n: int) -> bool:
 
 def strained(before: str) -> bool:
     """Say whether these words make what follows an effort ("hard to", "struggle to")."""
-    frame = r"<strained> (?:for me )?(?:to )?(?:[^ ]+ ){0,2}$"
-    return bool(compiled(frame).search(before))
+    return bool(compiled(r"<strained> (?:for me )?(?:to )?(?:[^ ]+ ){0,2}$").search(before))
 
 
 def about_other(before: str, *, otherwise: bool = False) -> bool:

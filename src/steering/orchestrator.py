@@ -6,6 +6,7 @@ same turns give the same guidance. "turn" in every rule means finished turns.
 
 import math
 from collections.abc import Callable, Sequence
+from operator import ge, gt
 
 from src.clinical import bdi
 from src.prompts import fill, load_prompt_lines
@@ -14,7 +15,7 @@ from src.settings import CoverageSettings
 
 UNKNOWN = Assessment(symptoms=(SymptomScore(score=0, confidence=0.0),) * ITEMS)
 """Before anything was scored: 21 items not assessed."""
-
+ALL = tuple(range(1, ITEMS + 1))
 PLACEHOLDERS = {
     "opening": {"focus"},
     "focus": set[str](),
@@ -40,15 +41,14 @@ class CoverageOrchestrator:
         self._rules = settings
         self._signals = signals
         self._texts = load_prompt_lines(settings.texts.path, PLACEHOLDERS)
-        base = bdi.ASSESSABLE if settings.coverage_base == "assessable" else range(1, ITEMS + 1)
-        self._base = tuple(base)
+        self._base = bdi.ASSESSABLE if settings.coverage_base == "assessable" else ALL
         exact = settings.coverage_share * len(self._base)
         # rounded first, since 0.7 * 20 is a hair above 14 in binary
         self._needed = (math.ceil if settings.coverage_rounding == "ceil" else int)(round(exact, 9))
 
     def guide(self, turns: Sequence[Turn]) -> Guidance:
         """Return the guidance before question n, n - 1 turns being finished."""
-        known = next((turn.assessment for turn in reversed(turns) if turn.assessment), UNKNOWN)
+        known = _known(turns)
         if stop := self.stop(turns):
             reason = fill(self._texts[f"reasons.{stop}"], {})
             text = fill(self._texts["wrap_up"], {"reason": reason})
@@ -62,7 +62,7 @@ class CoverageOrchestrator:
 
     def stop(self, turns: Sequence[Turn]) -> StopReason | None:
         """Return why the interview ends now, the hard limit first, or None (decisions 3 to 6)."""
-        known = next((turn.assessment for turn in reversed(turns) if turn.assessment), UNKNOWN)
+        known = _known(turns)
         rules = self._rules
         if rules.max_messages - len(turns) - rules.closing <= 0:
             return StopReason.MAX_MESSAGES
@@ -96,16 +96,14 @@ class CoverageOrchestrator:
         return -unassessed, -round(mean, 9)
 
     def _priority(self, known: Assessment, item: int) -> float:
-        symptom = known[item]
-        weight = self._rules.severity_weight
-        return round((1 - symptom.confidence) + weight * symptom.score / 3, 9)
+        severity = self._rules.severity_weight * known[item].score / 3
+        return round((1 - known[item].confidence) + severity, 9)
 
     def _confident(self, symptom: SymptomScore) -> bool:
         return symptom.confidence > self._rules.confidence_threshold
 
     def _all_confident(self, known: Assessment) -> bool:
-        everything = self._rules.confident_base == "all"
-        base = range(1, ITEMS + 1) if everything else bdi.ASSESSABLE
+        base = ALL if self._rules.confident_base == "all" else bdi.ASSESSABLE
         return all(self._confident(known[item]) for item in base)
 
     def _stable(self, turns: Sequence[Turn]) -> bool:
@@ -142,16 +140,16 @@ class CoverageOrchestrator:
         return "\n".join(lines)
 
     def _well_assessed(self, known: Assessment, focus: Sequence[int]) -> list[int]:
-        floor, inclusive = self._rules.confidence_threshold, self._rules.revisit == "at_least"
-        well = [
-            item
-            for item in bdi.ASSESSABLE
-            if known[item].assessed
-            and item not in focus
-            and (known[item].confidence > floor or (inclusive and known[item].confidence == floor))
-        ]
-        well.sort(key=lambda item: (-known[item].confidence, item))
+        reaches = ge if self._rules.revisit == "at_least" else gt
+        rest = [item for item in bdi.ASSESSABLE if known[item].assessed and item not in focus]
+        rest.sort(key=lambda item: (-known[item].confidence, item))
+        floor = self._rules.confidence_threshold
+        well = [item for item in rest if reaches(known[item].confidence, floor)]
         return well[: self._rules.well_assessed_max]
+
+
+def _known(turns: Sequence[Turn]) -> Assessment:
+    return next((turn.assessment for turn in reversed(turns) if turn.assessment), UNKNOWN)
 
 
 def _names(items: Sequence[int]) -> str:

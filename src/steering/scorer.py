@@ -2,19 +2,18 @@
 
 import re
 import string
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import unescape
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from src.errors import ModelFailed, ScorerFailed
 from src.interview.roles import Turns
 from src.interview.views import Messages, scorer_view
 from src.llm.caller import Asking, Reply, Request
 from src.prompts import fill, load_prompt, load_yaml
-from src.records import Assessment, Call
+from src.records import Assessment, Call, Record
 from src.settings import BDISettings
 from src.steering.sheet import FIELDS, assessment_schema, parse_assessment
 
@@ -26,19 +25,15 @@ _WORD = re.compile(r"\w+")
 Line = Annotated[str, Field(min_length=1)]
 
 
-class Levels(BaseModel):
+class Levels(Record):
     """One item of the rubric."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     levels: tuple[Line, Line, Line, Line]
     note: Line | None = None
 
 
-class Scale(BaseModel):
+class Scale(Record):
     """What each level of each item means, and the rules for all of them (Appendix D)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rules: dict[str, Line]
     items: dict[str, Levels]
@@ -122,18 +117,16 @@ def refuse_borrowed(assessment: Assessment, turns: Turns) -> None:
     refused only if none of its fragments stands in the persona's messages and one of several words
     stands in the interviewer's.
     """
-    persona = _spoken(turn.answer.text for turn in turns)
-    interviewer = _spoken(turn.question.text for turn in turns)
-    borrowed = [
-        FIELDS[item - 1]
-        for item in assessment.assessed
-        if (fragments := list(_fragments(assessment[item].evidence)))
-        and not any(fragment in persona for fragment in fragments)
-        and any(
-            len(fragment.split()) >= TELLING_WORDS and fragment in interviewer
-            for fragment in fragments
-        )
-    ]
+    persona = "".join(_words(turn.answer.text) for turn in turns)
+    interviewer = "".join(_words(turn.question.text) for turn in turns)
+    borrowed = []
+    for item in assessment.assessed:
+        parts = _FRAGMENTS.split(unescape(assessment[item].evidence))
+        found = [words for part in parts if (words := _words(part)).strip()]
+        telling = [words for words in found if len(words.split()) >= TELLING_WORDS]
+        own = any(words in persona for words in found)
+        if not own and any(words in interviewer for words in telling):
+            borrowed.append(FIELDS[item - 1])
     if borrowed:
         raise ModelFailed(
             f"{', '.join(borrowed)}: the evidence is what the interviewer said; rate only what "
@@ -142,17 +135,6 @@ def refuse_borrowed(assessment: Assessment, turns: Turns) -> None:
         )
 
 
-def _spoken(messages: Iterable[str]) -> str:
-    """Return the words of all messages; two blanks between them, so that no fragment spans two."""
-    return "".join(_words(message) for message in messages)
-
-
-def _fragments(evidence: str) -> Iterator[str]:
-    for part in _FRAGMENTS.split(unescape(evidence)):
-        if (words := _words(part)).strip():
-            yield words
-
-
 def _words(text: str) -> str:
-    """Return lower-case words between single blanks, so that only whole words are found."""
+    """Return lower-case words between single blanks: only whole words of one message are found."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "

@@ -1,10 +1,9 @@
 """The sheet that a scorer's model fills in: its schema, and the strict reading of what came."""
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from src.clinical.bdi import NAMES
 from src.errors import ModelFailed
@@ -14,17 +13,13 @@ from src.records import Assessment, Score, SymptomScore
 
 FIELDS = tuple(re.sub(r"[^a-z]+", "_", name.lower()) for name in NAMES)
 """The official names in snake case; index 0 is item 1."""
-PARTS: Mapping[str, Schema] = {
+Order = Literal["evidence_first", "score_first"]
+"""The order of a schema is the order of thought: the paper prints `score_first`."""
+PARTS: dict[str, Schema] = {
     "evidence": {"type": "string"},
     "confidence": {"type": "number", "minimum": 0, "maximum": 1},
     "score": {"type": "integer", "enum": [0, 1, 2, 3]},
 }
-Order = Literal["evidence_first", "score_first"]
-ORDERS: Mapping[Order, tuple[str, ...]] = {
-    "evidence_first": ("evidence", "confidence", "score"),
-    "score_first": ("score", "confidence", "evidence"),
-}
-"""The order of a schema is the order of thought: the paper prints `score_first`."""
 REASONS_AT_MOST = 6
 """So many wrong items are named at once; the rest would be more of the same."""
 
@@ -34,7 +29,7 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    evidence: str
+    evidence: Annotated[str, AfterValidator(str.strip)]
     confidence: Annotated[float, Field(ge=0, le=1)]
     score: Score
 
@@ -47,8 +42,8 @@ class Entry(BaseModel):
 
 def assessment_schema(order: Order) -> Schema:
     """Return the schema of 21 named items, each with its three parts in the given order."""
-    item = closed_object({part: PARTS[part] for part in ORDERS[order]})
-    return closed_object(dict.fromkeys(FIELDS, item))
+    parts = PARTS if order == "evidence_first" else dict(reversed(PARTS.items()))
+    return closed_object(dict.fromkeys(FIELDS, closed_object(parts)))
 
 
 def parse_assessment(text: str) -> Assessment:
@@ -58,22 +53,16 @@ def parse_assessment(text: str) -> Assessment:
     act on. Nothing is salvaged and nothing made up: a missing item is no zero.
     """
     sheet = strict_object(strict_json(text), frozenset(FIELDS), what="the answer")
-    entries: list[Entry] = []
+    entries: list[SymptomScore] = []
     wrong: list[str] = []
     for field in FIELDS:
         try:
-            entries.append(Entry.model_validate(sheet[field]))
+            entries.append(SymptomScore(**Entry.model_validate(sheet[field]).model_dump()))
         except ValidationError as error:
             wrong.append(_reason(field, error))
     if wrong:
         raise ModelFailed("; ".join(wrong[:REASONS_AT_MOST]), kind="schema_violated")
-    return Assessment(symptoms=tuple(_symptom(entry) for entry in entries))
-
-
-def _symptom(entry: Entry) -> SymptomScore:
-    return SymptomScore(
-        score=entry.score, confidence=entry.confidence, evidence=entry.evidence.strip()
-    )
+    return Assessment(symptoms=tuple(entries))
 
 
 def _reason(field: str, error: ValidationError) -> str:
