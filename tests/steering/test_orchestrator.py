@@ -50,6 +50,7 @@ def steady(count: int, covered: int, *, confidence: float = 0.3) -> list[Turn]:
 
 @pytest.fixture
 def rules(settings: RunSettings) -> CoverageSettings:
+    assert isinstance(settings.orchestrator, CoverageSettings)
     return settings.orchestrator
 
 
