@@ -17,6 +17,8 @@ NO_LIMITS = [f"models.{model}.rate.{of}=null" for model in MODELS for of in ("re
 IMPATIENT = [
     f"models.{model}.retry={{tries: 2, first_wait: 0.01, longest_wait: 0.05}}" for model in MODELS
 ]
+NO_SIGNALS = "orchestrator.signals=none"
+"""Spares half a second of each start, where cues play no part."""
 Lines = list[dict[str, Any]]
 Ended = subprocess.CompletedProcess[str]
 

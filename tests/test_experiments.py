@@ -36,9 +36,9 @@ from src.settings import RunSettings
 
 CLINICAL = "Would you say that you are depressed? Are your symptoms getting worse?"
 SAMPLES = {
-    "hybrid": 12,
-    "baseline": 4,
-    "monolithic": 4,
+    "hybrid": 8,
+    "baseline": 3,
+    "monolithic": 3,
     "local": 3,
     "hybrid_as_printed": 3,
     "baseline_as_printed": 3,

@@ -11,9 +11,11 @@ from fake_plan import Fault, FaultKind, Plan
 from fake_process import ServerProcess, fake_process
 from model_runs import (
     IMPATIENT,
+    NO_SIGNALS,
     Ended,
     chats,
     endings,
+    holds_key,
     journal,
     labels,
     result,
@@ -26,7 +28,7 @@ ITEM = '{"sadness": {"evidence": "", "confidence": 0.9, "score": "2"}}'
 CLINICAL = "Would you say that you are depressed, or have you thought of suicide?"
 SHORT = (
     "experiment=hybrid", "samples=20", "orchestrator.max_messages=2", "tree.turns_max=1",
-    "patient.call.timeout=3", *IMPATIENT,
+    "patient.call.timeout=3", NO_SIGNALS, *IMPATIENT,
 )  # fmt: skip
 """Interviews of two turns: the tree asks once, the model once."""
 
@@ -161,6 +163,7 @@ def test_every_try_is_written_down_with_what_came_of_it(case: Case, held: Held) 
 def test_the_command_answers_and_names_each_failure_with_what_to_do(held: Held) -> None:
     assert held.printed.returncode == 0, held.printed.stderr
     assert "Traceback" not in held.printed.stdout + held.printed.stderr
+    assert holds_key(held.outputs) == []
     for n, case in enumerate(CASES, 1):
         page = (held.folder(name(n)) / "summary.md").read_text(encoding="utf-8")
         _, _, wrong = page.partition("## What went wrong, and what to do")

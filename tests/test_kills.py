@@ -14,6 +14,7 @@ import pytest
 from fake_plan import Fault, Plan
 from fake_process import ServerProcess, fake_process
 from model_runs import (
+    NO_SIGNALS,
     Ended,
     Lines,
     bodies,
@@ -30,7 +31,9 @@ from model_runs import (
 )
 
 PLAN = Plan(latency=(0.002, 0.02))
-SHORT = ("experiment=hybrid", "persona=7", "samples=6", "orchestrator.max_messages=6")
+SHORT = (
+    "experiment=hybrid", "persona=7", "samples=6", "orchestrator.max_messages=6", NO_SIGNALS,
+)  # fmt: skip
 KILLS, SEED = 10, 2026
 PERSONA = "persona-07"
 

@@ -10,6 +10,9 @@ from fake_process import ServerProcess, fake_process
 from model_runs import ENVIRONMENT, IMPATIENT, KEY, NO_LIMITS, Ended, at, chats
 from terminal import tacit
 
+from src.errors import InputError
+from src.score import score as command
+
 REPLIES = (
     "I lie awake most nights and I am worn out by noon.",
     "We had a great day at the lake, I laughed a lot.",
@@ -88,12 +91,7 @@ def test_the_rubrics_sentences_are_checked_likewise(server: ServerProcess) -> No
 
 
 @pytest.mark.parametrize("source", ["file", "check=rubric"])
-def test_local_privacy_sends_no_recorded_text_away(
-    source: str, server: ServerProcess, file: Path
-) -> None:
-    what = str(file) if source == "file" else source
-    remote = [f"models.{name}.base_url=https://api.example/v1" for name in ("gpt5nano",)]
-    found = score(server, what, "scorer=gpt5nano", *remote)  # local unless told
-    assert found.returncode == 2
-    assert "privacy=local: gpt-5-nano is on api.example" in found.stderr
-    assert found.stderr.count("\n") == 1
+def test_local_privacy_sends_no_recorded_text_away(source: str, file: Path) -> None:
+    what = str(file) if source == "file" else source  # local unless told
+    with pytest.raises(InputError, match=r"privacy=local: gpt-5-nano is on api\.openai\.com"):
+        command([what, "scorer=gpt5nano"])

@@ -12,18 +12,18 @@ from fake_process import ServerProcess, fake_process
 from model_runs import (
     ENVIRONMENT,
     KEY,
-    NO_LIMITS,
-    Ended,
+    NO_SIGNALS,
     at,
     chats,
-    ended,
     manifest,
     result,
     run,
-    start,
     tagged,
 )
 from terminal import tacit
+
+from src.errors import TacitError
+from src.run import run as command
 
 GEMMA, NANO = served("google/gemma-3-27b-it"), served("gpt-5-nano")
 LUNAS = (served("gpt-5.6-luna"), served("gpt-6-luna"))
@@ -31,7 +31,7 @@ FEWER = Plan(models=(GEMMA, *LUNAS, *(served(adapter(n)) for n in (1, 2, 3, 7)))
 DOUBLED = Plan(
     models=(GEMMA, NANO, served("persona-07-0a1b2c3d"), served("persona-07-4e5f6a7b")),
 )
-SHORT = ("samples=3", "orchestrator.max_messages=2")
+SHORT = ("samples=3", "orchestrator.max_messages=2", NO_SIGNALS)
 REMOTE = "models.persona.base_url=http://gpu.example:8001/v1"
 
 
@@ -93,28 +93,26 @@ REFUSALS = {
 }
 
 
-@pytest.fixture(scope="module")
-def refused(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
-    outputs = tmp_path_factory.mktemp("refused") / "outputs"
-    started = {
-        why: start(url, outputs, "experiment=hybrid", *more)
-        for why, (url, more) in refused_commands(servers).items()
-    }
-    found = {why: ended(process) for why, process in started.items()}
-    assert not outputs.exists()
-    return found
-
-
 @pytest.mark.parametrize("why", REFUSALS)
-def test_what_is_not_right_ends_in_one_line_before_anything_is_written(
-    why: str, refused: dict[str, Ended]
+def test_what_is_not_right_is_one_line_before_anything_is_written(
+    why: str,
+    servers: Servers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    url, more = refused_commands(servers)[why]
+    usual = ["experiment=hybrid", NO_SIGNALS, *at(url), f"outputs={tmp_path / 'outputs'}"]
     code, hint = REFUSALS[why]
-    found = refused[why]
-    assert (found.returncode, found.stdout) == (code, ""), found.stderr
-    assert found.stderr.count("\n") == 1
-    assert hint in found.stderr
-    assert KEY not in found.stderr
+    with pytest.raises(TacitError) as refused:
+        command([*usual, *more])
+    assert refused.value.exit_code == code
+    assert hint in str(refused.value)
+    assert KEY not in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+    assert capsys.readouterr().out == ""
+    assert not (tmp_path / "outputs").exists()
 
 
 @pytest.mark.parametrize(
@@ -177,20 +175,17 @@ def test_all_means_every_served_adapter_and_names_the_missing(
 def test_hosts_stand_in_the_first_line_the_manifest_and_the_result(
     servers: Servers, tmp_path: Path
 ) -> None:
-    second = [f"models.persona.base_url={servers.fewer.url}"]
-    found = run(servers.every.url, tmp_path, "experiment=local", *second, *SHORT)
+    """A local run needs no key, and asks no server but those that it names."""
+    seen = len(servers.locked.log())
+    elsewhere = [
+        f"models.persona.base_url={servers.fewer.url}",
+        f"models.gpt5nano.base_url={servers.locked.url}",
+    ]
+    arguments = (*at(servers.every.url), *elsewhere, "experiment=local", *SHORT)
+    found = tacit("src.run", *arguments, f"outputs={tmp_path}")
     assert found.returncode == 0, found.stderr
     hosts = [s.url.removeprefix("http://").removesuffix("/v1") for s in servers[:2]]
     assert found.stdout.splitlines()[0] == f"Text of the conversations goes to {', '.join(hosts)}."
     folder = tmp_path / "local" / "persona-07"
     assert manifest(folder)["hosts"] == result(folder)["hosts"] == hosts
-
-
-def test_a_run_that_is_local_sends_nothing_elsewhere(servers: Servers, tmp_path: Path) -> None:
-    seen = len(servers.locked.log())
-    arguments = ("experiment=local", *SHORT, f"models.gpt5nano.base_url={servers.locked.url}")
-    found = tacit(
-        "src.run", *at(servers.every.url), *arguments, *NO_LIMITS, f"outputs={tmp_path}"
-    )  # and needs no key
-    assert found.returncode == 0, found.stderr
     assert len(servers.locked.log()) == seen
