@@ -68,12 +68,14 @@ class Lexicon:
             for key in _anchors(elements):
                 self._index.setdefault(key, []).append(cue)
 
-    def find(self, clause: str) -> Iterator[tuple[Cue, re.Match[str]]]:
-        """Yield every phrase in a clause that ends in a blank."""
+    def find(self, clause: str, *values: int | str) -> Iterator[tuple[Cue, re.Match[str]]]:
+        """Yield every phrase in a clause that ends in a blank, or those of some values only."""
         seen: set[int] = set()
         for key in dict.fromkeys(word[:3] for word in clause.split()):
             for cue in self._index.get(key, ()):
-                if id(cue) not in seen and (match := cue.pattern.search(clause)):
+                if id(cue) in seen or (values and cue.value not in values):
+                    continue
+                if match := cue.pattern.search(clause):
                     seen.add(id(cue))
                     yield cue, match
 

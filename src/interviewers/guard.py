@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StrictBool, model_validator
 
-from src.clinical.phrases import Cue, Lexicon, Phrases
+from src.clinical.phrases import Lexicon, Phrases
 from src.clinical.text import content_words, sentences, spaced, words
 from src.interview.roles import Turns
 from src.interviewers.tree import Statement, Text, refuse, refuse_repeated
@@ -165,12 +165,8 @@ class Guard:
         ]
         return fit[0] if fit else min(self._rules.questions, key=said.__getitem__)
 
-    def _found(self, text: str, *names: str) -> list[tuple[Cue, re.Match[str]]]:
-        """Return the phrases of some lists in words with a blank behind each."""
-        return [(cue, match) for cue, match in self._lexicon.find(text) if cue.value in names]
-
     def _begins(self, name: str, text: str) -> bool:
-        return any(not match.start() for _, match in self._found(spaced(text), name))
+        return any(not match.start() for _, match in self._lexicon.find(spaced(text), name))
 
     def _unfit(self, text: str, reply: str) -> set[int | str]:
         """Return the lists with a word in the message, unless it gives back the person's own."""
@@ -178,20 +174,20 @@ class Guard:
         return {
             cue.value
             for sentence in sentences(text)
-            for cue, _ in self._found(self._without_innocent(sentence), "clinical", "direct")
+            for cue, _ in self._lexicon.find(self._without_innocent(sentence), "clinical", "direct")
             if _ASKS.search(sentence) or not cue.pattern.search(own)
         }
 
     def _without_innocent(self, text: str) -> str:
         plain = spaced(text)
-        for cue, _ in self._found(plain, "innocent"):
+        for cue, _ in self._lexicon.find(plain, "innocent"):
             plain = cue.pattern.sub("… ", plain)
         return plain
 
     def _tagged(self, sentence: str) -> bool:
         """Say whether only a tag at the end makes a question of a statement."""
         tail = spaced(sentence.rpartition(",")[2])
-        return any(match.group() == tail for _, match in self._found(tail, "tags"))
+        return any(match.group() == tail for _, match in self._lexicon.find(tail, "tags"))
 
     def _clauses(self, sentence: str) -> int:
         return sum(self._begins("question_words", part) for part in _PART.split(sentence))
@@ -200,7 +196,7 @@ class Guard:
         if not words(text) or _MARKS.search(text) or self._label.search(text):
             return True
         acts = any(self._begins("gestures", act.strip("*()")) for act in _ACT.findall(text))
-        return acts or bool(self._found(spaced(text), "aside"))
+        return acts or any(True for _ in self._lexicon.find(spaced(text), "aside"))
 
     def _lists(self, text: str, asked: list[str]) -> bool:
         if len(_ITEMS.findall(text)) > 1 or text.count("•") > 1 or _INLINE_ITEMS.search(text):

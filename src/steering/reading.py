@@ -144,10 +144,9 @@ class Reader:
             return None
         for sentence in text.sentences(reply)[:2]:
             flat = text.compiled("^(?:<fillers> )+").sub("", text.spaced(sentence))
-            found = ((m.end(), str(c.value)) for c, m in self._other.find(flat) if not m.start())
-            kind = max(
-                (head for head in found if head[1] in Answers.model_fields), default=(0, "")
-            )[1]
+            found = self._other.find(flat, *Answers.model_fields)
+            heads = [(match.end(), str(cue.value)) for cue, match in found if not match.start()]
+            kind = max(heads, default=(0, ""))[1]
             often = text.frequency(flat)
             if kind == "deflected" and often is None:
                 continue
@@ -176,18 +175,16 @@ class Reader:
         return tuple(found)
 
     def _read_sentence(self, sentence: str, flat: str) -> list[Mention]:
-        if any(cue.value == "resolved" for cue, _ in self._other.find(flat)):
+        if any(True for _ in self._other.find(flat, "resolved")):
             return []
         found: dict[int, Mention] = {}
         other = False
         brief = len(flat.split()) <= self._reach.sentence
         for part in text.clauses(sentence):
             clause = part + " "
-            marks = list(self._other.find(clause))
-            excused = any(cue.value == "excused" for cue, _ in marks)
-            for cue, match in marks:
-                if cue.value == "traps":
-                    clause = clause.replace(match.group(), "… ")
+            excused = any(True for _ in self._other.find(clause, "excused"))
+            for _, match in self._other.find(clause, "traps"):
+                clause = clause.replace(match.group(), "… ")
             for mention in self._read_clause(clause, flat if brief else clause, other=other):
                 held = found.get(mention.item)
                 counts = not excused or mention.item in CONDITIONAL
