@@ -176,7 +176,7 @@ def test_make_run_is_the_command_that_the_readme_explains(
         .stdout.splitlines()[-1]
         .endswith("-m src.run experiment=offline persona=7")
     )
-    assert typed["make test"].stdout.splitlines()[-1].endswith("-m pytest")
+    assert typed["make test"].stdout.splitlines()[-1].endswith("-m pytest -n auto --dist loadfile")
 
 
 def skeleton(line: str) -> str:
@@ -191,7 +191,9 @@ def skeleton(line: str) -> str:
 def test_the_answer_that_the_readme_shows_has_the_lines_that_are_printed(
     typed: dict[str, subprocess.CompletedProcess[str]],
 ) -> None:
-    (main_job,) = [ended for line, ended in typed.items() if " persona=7 " in line]
+    (main_job,) = [
+        ended for line, ended in typed.items() if "experiment=offline persona=7 " in line
+    ]
     (shown,) = [block.text for block in blocks() if block.text.startswith(INTENDED_USE)]
     printed = {skeleton(line) for line in main_job.stdout.splitlines()}
     assert [line for line in shown.splitlines() if skeleton(line) not in printed] == []
@@ -201,16 +203,18 @@ def test_the_answer_that_the_readme_shows_has_the_lines_that_are_printed(
 
 
 def test_manifest_result_summary_and_terminal_say_what_a_run_is_for(tmp_path: Path) -> None:
-    run = tacit("src.run", "samples=3", f"outputs={tmp_path}")
+    run = tacit("src.run", "experiment=offline", "samples=3", f"outputs={tmp_path}")
     folder = tmp_path / "offline" / "persona-07"
     (result,) = (folder / "results").iterdir()
     scores = tmp_path / "scores.json"
     scored = tacit("src.score", str(folder.parent), f"out={scores}")
     for document in (folder / "manifest.json", result, scores):
         assert json.loads(document.read_text())["intended_use"] == INTENDED_USE, document
-    for text in (run.stdout, scored.stdout, (folder / "summary.md").read_text()):
+    journal = (folder / "journal.jsonl").read_text()
+    for text in (run.stdout, scored.stdout, (folder / "summary.md").read_text(), journal):
         assert INTENDED_USE in text
-    unanswered = tacit("src.run", "samples=9", "only=analysis", f"outputs={tmp_path}")
+    arguments = ("experiment=offline", "samples=9", "only=analysis", f"outputs={tmp_path}")
+    unanswered = tacit("src.run", *arguments)
     assert unanswered.returncode == 1
     assert INTENDED_USE in (folder / "summary.md").read_text()
 
