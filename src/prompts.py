@@ -15,6 +15,8 @@ from src.errors import InputError
 Model = TypeVar("Model", bound=BaseModel)
 SHOWN_AT_MOST = 60
 """Characters of a refused value that an error line repeats."""
+LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The safe loader, in C where it is built: ten times as fast."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -125,7 +127,7 @@ def load_yaml(path: str | Path, model: type[Model]) -> Model:
 
 def _yaml(path: str | Path) -> object:
     try:
-        return yaml.safe_load(read_text(path))
+        return yaml.load(read_text(path), LOADER)  # noqa: S506 - both of them are the safe one
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InputError(f"{path}:{line} {error.problem or 'is no YAML'}") from error

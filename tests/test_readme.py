@@ -139,7 +139,11 @@ def ended(line: str, checkout: Path) -> subprocess.CompletedProcess[str]:
             return tacit(module, *arguments, cwd=checkout)
         case ["make", *_]:  # dry: it would fetch packages, and hold these very tests
             return subprocess.run(
-                [*words, "--dry-run"], cwd=checkout, capture_output=True, text=True, check=False
+                [*words, "--dry-run", "--no-print-directory"],
+                cwd=checkout,
+                capture_output=True,
+                text=True,
+                check=False,
             )
         case ["source", script]:  # made by make, from the folder that its Makefile names
             made = f"VENV   := {Path(script).parts[0]}\n" in (checkout / "Makefile").read_text()

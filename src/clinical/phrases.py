@@ -6,7 +6,9 @@ four words without a negation, `n't` any word that ends so, `<name>` a list defi
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
@@ -42,38 +44,48 @@ Phrases = Annotated[
 """Phrases of a cue file, written as one text, parted by semicolons."""
 
 
-class Cue(NamedTuple):
+@dataclass(frozen=True)
+class Cue:
+    """One phrase of a lexicon."""
+
     value: int | str
     """Grade of an item's cue, or the kind of a word."""
     item: int
-    pattern: re.Pattern[str]
+    source: str
     own_negation: bool
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compile when first needed: most phrases of a long list never are."""
+        return re.compile(r"(?:^|(?<= ))" + self.source)
 
 
 class Lexicon:
-    """Phrases, found through the first three letters of one word that each must contain."""
+    """Phrases, found through one word that each must contain."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
         self._words = words
-        self._index: dict[str, list[Cue]] = {}
+        self._index: dict[str, list[tuple[str, Cue]]] = {}
+        """By the first three letters: the beginning of a word that must stand, and the phrase."""
 
     def add(self, phrases: Iterable[str], value: int | str, item: int = 0) -> None:
         for phrase in phrases:
             full = contracted(re.sub(r"<([a-z]+)>", lambda m: self._words[m.group(1)], phrase))
             elements = _ELEMENT.findall(full)
             source = "".join(_element(element) for element in elements)
-            pattern = re.compile(r"(?:^|(?<= ))" + source)
             own = bool(compiled(r"\b<negators>\b|n't").search(full))
-            cue = Cue(value, item, pattern, own)
-            for key in _anchors(elements):
-                self._index.setdefault(key, []).append(cue)
+            cue = Cue(value, item, source, own)
+            for anchor in _anchors(elements):
+                self._index.setdefault(anchor[:3], []).append((anchor, cue))
 
     def find(self, clause: str, *values: int | str) -> Iterator[tuple[Cue, re.Match[str]]]:
         """Yield every phrase in a clause that ends in a blank, or those of some values only."""
         seen: set[int] = set()
-        for key in dict.fromkeys(word[:3] for word in clause.split()):
-            for cue in self._index.get(key, ()):
-                if id(cue) in seen or (values and cue.value not in values):
+        for word in dict.fromkeys(clause.split()):
+            for anchor, cue in self._index.get(word[:3], ()):
+                if not word.startswith(anchor) or id(cue) in seen:
+                    continue
+                if values and cue.value not in values:
                     continue
                 if match := cue.pattern.search(clause):
                     seen.add(id(cue))
@@ -102,4 +114,4 @@ def _anchors(elements: Sequence[str]) -> set[str]:
         if element != ".." and not element.endswith("?")
     ]
     usable = [keys for keys in standing if "n't" not in keys]
-    return {key[:3] for key in max(usable, key=lambda keys: min(map(len, keys)))}
+    return set(max(usable, key=lambda keys: min(map(len, keys))))

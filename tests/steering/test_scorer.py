@@ -266,7 +266,7 @@ async def test_a_good_answer_is_an_assessment_with_its_calls() -> None:
     (request,) = model.asked
     assert request.turn == 1
     assert request.schema == assessment_schema("evidence_first")
-    assert request.settings.max_tokens == 6000
+    assert request.settings.max_tokens == 3000
     assert [message["role"] for message in request.messages] == ["system", "user"]
 
 
