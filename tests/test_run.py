@@ -16,6 +16,7 @@ from terminal import ROOT, program, tacit
 from src.store import SubjectFolder
 
 OFFLINE = ("experiment=offline",)
+FEW = (*OFFLINE, "persona=7", "samples=6")
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
@@ -37,6 +38,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ended = tacit("src.run", *OFFLINE, "persona=7", f"outputs={outputs}")
     assert ended.returncode == 0, ended.stderr
     (outputs / "printed").write_text(ended.stdout)
+    return outputs / "offline" / "persona-07"
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the subject folder of a smaller uninterrupted run."""
+    outputs = tmp_path_factory.mktemp("few")
+    ended = tacit("src.run", *FEW, f"outputs={outputs}")
+    assert ended.returncode == 0, ended.stderr
     return outputs / "offline" / "persona-07"
 
 
@@ -112,12 +122,12 @@ def wait_for_turns(journal: Path, turns: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("turns", [5, 150])
+@pytest.mark.parametrize("turns", [5, 60])
 def test_killed_in_mid_run_the_same_command_gives_the_same_interviews(
-    number: signal.Signals, turns: int, whole: Path, tmp_path: Path
+    number: signal.Signals, turns: int, few: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "offline" / "persona-07"
-    process = start("persona=7", f"outputs={tmp_path}")
+    process = start(*FEW[1:], f"outputs={tmp_path}")
     wait_for_turns(folder / "journal.jsonl", turns)
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
@@ -127,37 +137,35 @@ def test_killed_in_mid_run_the_same_command_gives_the_same_interviews(
     assert not (folder / "summary.md").exists()
     finished = lines(folder)
 
-    again = tacit("src.run", *OFFLINE, "persona=7", f"outputs={tmp_path}")
+    again = tacit("src.run", *FEW, f"outputs={tmp_path}")
     assert again.returncode == 0, again.stderr
-    assert interviews(folder) == interviews(whole)
+    assert interviews(folder) == interviews(few)
     resumed = lines(folder)
     assert resumed[: len(finished)] == finished  # nothing finished is asked twice
-    assert len(resumed) == len(lines(whole))
+    assert len(resumed) == len(lines(few))
 
 
-def test_a_torn_last_line_is_asked_again(whole: Path, tmp_path: Path) -> None:
-    tacit("src.run", *OFFLINE, "persona=7", f"outputs={tmp_path}")
+def test_a_torn_last_line_is_asked_again(few: Path, tmp_path: Path) -> None:
+    tacit("src.run", *FEW, f"outputs={tmp_path}")
     folder = tmp_path / "offline" / "persona-07"
     journal = folder / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-300])
-    again = tacit("src.run", *OFFLINE, "persona=7", f"outputs={tmp_path}")
+    again = tacit("src.run", *FEW, f"outputs={tmp_path}")
     assert again.returncode == 0, again.stderr
-    assert interviews(folder) == interviews(whole)
+    assert interviews(folder) == interviews(few)
 
 
-@pytest.mark.parametrize("kilobytes", [8, 100, 300])
+@pytest.mark.parametrize("kilobytes", [8, 60, 120])
 def test_a_full_disk_ends_with_one_line_exit_4_and_a_resumable_folder(
-    kilobytes: int, whole: Path, tmp_path: Path
+    kilobytes: int, few: Path, tmp_path: Path
 ) -> None:
-    ended = tacit(
-        "src.run", *OFFLINE, "persona=7", f"outputs={tmp_path}", limit=f"ulimit -f {kilobytes}"
-    )
+    ended = tacit("src.run", *FEW, f"outputs={tmp_path}", limit=f"ulimit -f {kilobytes}")
     assert ended.returncode == 4, ended.stderr
     assert ended.stderr.count("\n") == 1
     assert "Traceback" not in ended.stderr
-    again = tacit("src.run", *OFFLINE, "persona=7", f"outputs={tmp_path}")
+    again = tacit("src.run", *FEW, f"outputs={tmp_path}")
     assert again.returncode == 0, again.stderr
-    assert interviews(tmp_path / "offline" / "persona-07") == interviews(whole)
+    assert interviews(tmp_path / "offline" / "persona-07") == interviews(few)
 
 
 def test_too_few_file_handles_end_with_one_line_exit_4(tmp_path: Path) -> None:
