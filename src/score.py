@@ -22,7 +22,7 @@ from rich.table import Column, Table
 
 from src import build, command, config
 from src.clinical import bdi
-from src.errors import InputError, InterviewError, boundary
+from src.errors import InputError, InterviewError, QuotaExhausted, ServerError, boundary
 from src.evaluation.conversations import Conversation, notes, read_conversations
 from src.evaluation.metrics import Metrics
 from src.evaluation.recorded import conversations_of_run
@@ -69,10 +69,11 @@ def score(arguments: Sequence[str]) -> None:
     prices = load_yaml(settings.prices, Prices)
     console, calls = command.console(), Calls()
     console.print(INTENDED_USE, style="dim")
+    ended: list[QuotaExhausted | ServerError] = []
     if settings.check:
         asyncio.run(_check(settings, console, calls))
     else:
-        scored = asyncio.run(_score_all(settings, recorded, console, calls))
+        scored, ended = asyncio.run(_score_all(settings, recorded, console, calls))
         for note in notes(conversation for _, conversation in recorded):
             console.print(f"note: {note}", style="yellow")
         measured = measured_of(scored, settings)
@@ -85,6 +86,8 @@ def score(arguments: Sequence[str]) -> None:
             console.print(f"Written: {out}")
     for line in spent_lines(ledger_of(calls.made, prices)):
         console.print(line)
+    if ended:
+        raise ended[0]
 
 
 def _conversations(source: str, gold: str | None) -> Sequence[Conversation]:
@@ -97,8 +100,9 @@ async def _score_all(
     recorded: Sequence[tuple[str, Conversation]],
     console: Console,
     calls: Calls,
-) -> list[Scored]:
-    """Return every conversation with its readings, in order; many are scored at once."""
+) -> tuple[list[Scored], list[QuotaExhausted | ServerError]]:
+    """Return every conversation with its readings, in order, and what ended the scoring early."""
+    ended: list[QuotaExhausted | ServerError] = []
     admitted = asyncio.Semaphore(settings.interviews)
 
     async def one(scorer: Scorer, source: str, conversation: Conversation) -> Scored:
@@ -111,12 +115,15 @@ async def _score_all(
                     by_turn[n] = await scorer.score(conversation.turns[:n])
             except InterviewError as error:
                 failure = Failure(kind=error.kind, text=str(error), transport=error.transport)
-                by_turn = {}
+            except (QuotaExhausted, ServerError) as error:  # what is paid for is still written
+                failure = Failure(kind=error.kind, text=str(error))
+                ended.append(error)
+        by_turn = {} if failure else by_turn
         return Scored(source=source, conversation=conversation, by_turn=by_turn, failure=failure)
 
     async with _scorers(settings, console, calls) as scorer:
         rows = (one(scorer(n), *row) for n, row in enumerate(recorded, 1))
-        return list(await asyncio.gather(*rows))
+        return list(await asyncio.gather(*rows)), ended
 
 
 async def _check(settings: ScoreSettings, console: Console, calls: Calls) -> None:
@@ -160,6 +167,13 @@ def _show(
         if one.failure:
             row = f"row {one.conversation.row}: {one.failure.kind}: {one.failure.text}"
             console.print(f"! {row}", style="red", markup=False)
+    volunteered = [str(n) for n, one in enumerate(scored, 1) if one.by_turn and one.whole[9].score]
+    if volunteered:
+        console.print(
+            f"Self-harm comes up in conversation {', '.join(volunteered)}. This command only reads "
+            "what was recorded, and can alert nobody.",
+            style="yellow",
+        )
     persons = len({one.conversation.person for one in scored})
     console.print(f"{len(scored)} conversations, {persons} persons, {settings.bands} bands")
     if not measured:

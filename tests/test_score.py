@@ -132,6 +132,15 @@ def test_the_recorded_answer_and_the_best_constant_stand_beside_the_scorers(
     assert recorded.split()[4] == "0.6667"  # 28 misses the band of 30
 
 
+def test_volunteered_self_harm_is_named_with_what_this_command_cannot_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dark = "Lately I think everyone would be better off without me, I wish I wasn't alive."
+    file = official(tmp_path / "i.json", [("7", FINE), ("8", dark)])
+    score.score([str(file)])
+    assert "Self-harm comes up in conversation 2. This command" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
