@@ -95,3 +95,17 @@ def test_local_privacy_sends_no_recorded_text_away(source: str, file: Path) -> N
     what = str(file) if source == "file" else source  # local unless told
     with pytest.raises(InputError, match=r"privacy=local: gpt-5-nano is on api\.openai\.com"):
         command([what, "scorer=gpt5nano"])
+
+
+def test_an_empty_account_leaves_what_was_paid_for_and_ends_with_exit_5(
+    file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.json"
+    empty = Fault(kind="insufficient_quota", subject=SAMPLES, sample=4)
+    with fake_process(Plan(faults=(empty,))) as server:
+        found = score(server, str(file), "scorer=gpt", "privacy=remote", f"out={out}")
+    assert found.returncode == 5, found.stderr
+    assert found.stderr.count("\n") == 1
+    rows = json.loads(out.read_text(encoding="utf-8"))["conversations"]
+    assert ["total" in row for row in rows] == [True, True, True, False]
+    assert rows[3]["failure"]["kind"] == "quota_exhausted"
