@@ -81,18 +81,21 @@ def _consensus_symptom(
     """Return what the samples say of one item.
 
     The evidence is that of the heaviest sample which assessed the item with the consensus score:
-    silence and imputation quote nobody. A confidence of 0 says that half of the weight did not
-    assess the item; a score above 0 is then owed to imputation and is marked so.
+    silence and imputation quote nobody. A score above 0 that a sample imputed is marked so where
+    no sample assessed the item with it, or half of the weight did not assess the item at all; it
+    then has neither confidence nor evidence, whatever other samples heard.
     """
     score = weighted_median([reading.score for reading in readings], weights)
     confidence = weighted_median([reading.confidence for reading in readings], weights)
     holders = [i for i, reading in enumerate(readings) if reading.score == score]
     spoken = [i for i in holders if readings[i].assessed]
+    inferred = score > 0 and any(readings[i].imputed for i in holders)
+    if inferred and (not spoken or confidence == 0):
+        return SymptomScore(score=score, confidence=0.0, imputed=True)
     return SymptomScore(
         score=score,
         confidence=confidence,
         evidence=readings[max(spoken, key=lambda i: (weights[i], -i))].evidence if spoken else "",
-        imputed=confidence == 0 and any(readings[i].imputed for i in holders),
     )
 
 

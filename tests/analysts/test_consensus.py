@@ -293,6 +293,31 @@ def test_a_consensus_that_rests_on_inferred_scores_says_so() -> None:
     assert result.profile[15] == heard(2)
 
 
+def test_a_score_that_only_imputation_holds_is_never_presented_as_heard() -> None:
+    inferred = SymptomScore(score=2, confidence=0.0, imputed=True)
+    readings = [
+        heard(0, 0.7, "I sleep well"),
+        heard(0, 0.7),
+        SILENT,
+        inferred,
+        inferred,
+        heard(3, 0.7, "I never sleep"),
+        heard(3, 0.7),
+    ]
+    runs = [scored({1: heard(1, 0.7), 16: reading}) for reading in readings]
+    profile = consensus_profile(runs, [Fraction(1)] * len(runs))
+    assert sorted(reading.confidence for reading in readings)[len(readings) // 2] == 0.7
+    assert profile[16] == SymptomScore(score=2, confidence=0.0, imputed=True)
+    assert profile.key_symptoms == (1, 16)
+
+
+def test_one_sample_that_heard_the_score_makes_it_heard() -> None:
+    inferred = SymptomScore(score=2, confidence=0.0, imputed=True)
+    runs = [scored({16: one}) for one in (inferred, heard(2, 0.7, "I wake at four"), heard(3, 0.7))]
+    profile = consensus_profile(runs, [Fraction(1)] * 3)
+    assert profile[16] == heard(2, 0.7, "I wake at four")
+
+
 def test_samples_are_imputed_before_they_are_weighed() -> None:
     runs = [scored({20: heard(2), 16: heard(2), 1: heard(2)})] * 3
     result = analysed(runs, imputation=APPENDIX)
