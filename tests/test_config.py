@@ -29,6 +29,7 @@ BAD = [
     "limits.interviews=0", "limits.deadline=0", "only=everything", "bands=other",
     "tree.path=no/such/tree.yaml", "tree.path=README.md", "seed=${nope}", "-m", "--multirun",
     "--verbose", "persona", "no/such/file", "from=no/such/run", "samples=[1", "README.md",
+    "analyst.donor_weights=[0,0,0]", "orchestrator.first_focus=[3]",
 ]  # fmt: skip
 
 
@@ -103,6 +104,8 @@ def test_a_process_ends_with_that_line_and_exit_2(override: str, tmp_path: Path)
         ("orchestrator.max_mesages=3", "orchestrator.max_mesages: no such key"),
         ("orchestrator.confidence_threshold=1.5", "less than or equal to 1, not 1.5"),
         ("tree.path=README.md", "README.md"),
+        ("analyst.donor_weights=[0.5,0.5,0]", "donor_weights[2]: input should be greater than 0"),
+        ("orchestrator.first_focus=[1,9]", "first_focus[1]: item 9 is never asked about"),
         ("README.md", "src.score"),
     ],
 )

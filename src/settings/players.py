@@ -2,13 +2,25 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from src.clinical.bdi import SENSITIVE
 from src.settings.form import Count, File, Positive, Settings, Share
 from src.settings.models import CallSettings
 
 ModelNames = Annotated[tuple[str, ...], Field(min_length=1)]
 """Names in `models:`, in order: the first one that its server lists is used."""
+
+
+def _askable(item: int) -> int:
+    if item in SENSITIVE:
+        raise ValueError(f"item {item} is never asked about")
+    return item
+
+
+Askable = Annotated[int, Field(ge=1, le=21), AfterValidator(_askable)]
+DonorWeight = Annotated[float, Field(gt=0, le=1)]
+"""Above 0: what any of the donors alone says must still weigh something, renormalised or not."""
 
 
 class TreeSettings(Settings):
@@ -153,7 +165,7 @@ class CoverageSettings(Settings):
     coverage_rounding: Literal["ceil", "int"]
     severity_weight: Annotated[float, Field(ge=0)]
     focus_size: Annotated[int, Field(ge=1, le=17)]
-    first_focus: Annotated[tuple[Annotated[int, Field(ge=1, le=21)], ...], Field(min_length=1)]
+    first_focus: Annotated[tuple[Askable, ...], Field(min_length=1)]
     well_assessed_max: Count
     low_budget: Count
     signals: Literal["lexical", "none"]
@@ -164,7 +176,7 @@ class AnalystSettings(Settings):
     renormalise: bool
     donor_confidence: Share
     donor_score: Annotated[int, Field(ge=1, le=3)]
-    donor_weights: tuple[Share, Share, Share]
+    donor_weights: tuple[DonorWeight, DonorWeight, DonorWeight]
     imputed_cap: Annotated[int, Field(ge=1, le=3)]
     imputed_rounding: Literal["half_down", "half_up"]
     selected: Positive
