@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 
 from src.clinical.bdi import item_number
 from src.errors import InputError
-from src.evaluation.metrics import Symptom, Total
+from src.evaluation.metrics import KEY_SYMPTOMS, Symptom, Total, person_key
 from src.prompts import one_line, read_text
 from src.records import Answer, Item, Question, Record, Turn
 
@@ -60,7 +60,7 @@ class RecordedMessage(Record):
 
 
 class Row(Record):
-    """One conversation of a log in any of the forms; of two keys the first that is there."""
+    """One conversation of a log in any of the forms; of two keys the first that says anything."""
 
     model_config = LOG
     name: Text | None = None
@@ -101,7 +101,7 @@ class Conversation(Record):
     """What the recording system itself concluded."""
     predicted_symptoms: tuple[Item, ...] | None = None
     unknown_symptoms: tuple[str, ...] = ()
-    """Names in the recorded prediction that are no item of the BDI-II; they were kept out."""
+    """Names among the first four predicted that are no item of the BDI-II; they were kept out."""
 
 
 Form = TypeVar("Form", Row, Gold)
@@ -124,7 +124,7 @@ def read_gold(path: str | Path) -> dict[str, Gold]:
     """Return the truths by official number and, in lower case, by name."""
     truths: dict[str, Gold] = {}
     for place, truth in _rows(path, Gold):
-        for key in {_key(truth.pid), _key(truth.name or truth.pid)}:
+        for key in {person_key(truth.pid), person_key(truth.name or truth.pid)}:
             if key in truths:
                 raise InputError(f"{place}: persona {key!r} stands there twice")
             truths[key] = truth
@@ -161,7 +161,9 @@ def _rows(path: str | Path, form: type[Form]) -> Iterator[tuple[str, Form]]:
         if not isinstance(row, dict):
             raise InputError(f"{place}: a row is a JSON object")
         try:
-            yield place, form.model_validate(row)
+            # null says as little as an absent key, and must not hide the key's other name.
+            given = {key: value for key, value in row.items() if value is not None}
+            yield place, form.model_validate(given)
         except ValidationError as error:
             raise InputError(f"{place}: {one_line(error)}") from error
     if not where:
@@ -179,19 +181,19 @@ def _parsed(text: str, path: str | Path, first_line: int) -> object:
 
 def _conversation(row: Row, place: str, *, number: int, truths: dict[str, Gold]) -> Conversation:
     given = [row.name, row.persona, row.LLM, row.official_pid]
-    truth = next((truths[_key(n)] for n in given if n and _key(n) in truths), None)
+    truth = next((truths[person_key(n)] for n in given if n and person_key(n) in truths), None)
     given.insert(2, truth.name if truth else None)
     names = [name for name in given if name]
     if not names:
         raise InputError(f"{place}: nobody is named (`name`, `persona` or `LLM`)")
-    roles = {"user", "assistant", *map(_key, names)}
+    roles = {"user", "assistant", *map(person_key, names)}
     for n, message in enumerate(row.said):
-        if _key(message.role) not in roles:
+        if person_key(message.role) not in roles:
             raise InputError(
                 f"{place}: conversation[{n}]: unknown role {message.role!r} (user, assistant or "
                 "the persona's name)"
             )
-    messages = [(message.role == "user", message.message) for message in row.said]
+    messages = [(person_key(message.role) == "user", message.message) for message in row.said]
     sides = {by_interviewer for by_interviewer, _ in messages}
     if len(sides) == 1:
         silent = "the persona" if sides == {True} else "the interviewer (role `user`)"
@@ -236,15 +238,11 @@ def _turns(messages: Sequence[tuple[bool, str]]) -> tuple[tuple[Turn, ...], str 
 def _predicted(
     names: Sequence[str] | None,
 ) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
-    """Return the predicted items and the names that are none."""
+    """Return the predicted items and the names that are none, of the first four names."""
     items, unknown = [], []
-    for name in names or ():
+    for name in (names or ())[:KEY_SYMPTOMS]:
         try:
             items.append(item_number(name))
         except InputError:
             unknown.append(name)
     return None if names is None else _once(items), tuple(unknown)
-
-
-def _key(name: str) -> str:
-    return name.strip().lower()

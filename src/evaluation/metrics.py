@@ -75,6 +75,11 @@ class Constant(Record):
     dchr: float
 
 
+def person_key(name: str) -> str:
+    """Return what two spellings of one person's name share."""
+    return name.strip().lower()
+
+
 def category_hit(outcome: Outcome, bands: Bands = "erisk") -> float:
     """Return 1 where prediction and truth fall into the same severity band, else 0."""
     return float(band(outcome.predicted, bands) == band(outcome.gold, bands))
@@ -140,7 +145,8 @@ def measure(
     if not outcomes:
         raise InputError("there is no outcome to measure")
 
-    units = [o.person if unit == "person" else str(n) for n, o in enumerate(outcomes)]
+    persons = [person_key(outcome.person) for outcome in outcomes]
+    units = persons if unit == "person" else [str(n) for n in range(len(outcomes))]
     category = [category_hit(outcome, bands) for outcome in outcomes]
     worth = [speed(outcome.k, k0) for outcome in outcomes]
     known = [
@@ -156,7 +162,7 @@ def measure(
     gold = person_means(zip(units, (o.gold for o in outcomes), strict=True))
     return Metrics(
         conversations=len(outcomes),
-        persons=len({outcome.person for outcome in outcomes}),
+        persons=len(set(persons)),
         dchr=average(category),
         adodl=average(closeness(o.predicted, o.gold) for o in outcomes),
         ashr=person_average((one, hits) for one, hits, _ in known) if known else None,

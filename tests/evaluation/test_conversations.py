@@ -138,6 +138,23 @@ def test_what_a_row_does_not_say_stays_unknown(tmp_path: Path) -> None:
     assert (read.predicted_total, read.predicted_symptoms) == (None, None)
 
 
+def test_null_is_absent_and_hides_no_other_name_of_the_key(tmp_path: Path) -> None:
+    read = only(lines(tmp_path, row(gold_bdi=None, bdi_total=12, pred_bdi=None, pred_total=0)))
+    assert (read.gold_total, read.predicted_total) == (12, 0)
+
+
+@pytest.mark.parametrize("role", ["User", "USER", " user"])
+def test_the_interviewers_role_is_known_in_any_case(tmp_path: Path, role: str) -> None:
+    said = [m | {"role": role if m["role"] == "user" else m["role"]} for m in SAID]
+    assert only(lines(tmp_path, row(said))).turns == only(lines(tmp_path, row())).turns
+
+
+def test_a_recorded_prediction_is_its_first_four_names_known_or_not(tmp_path: Path) -> None:
+    named = ["gloom", "Crying", "Sadness", "Crying", "Irritability", "dread"]
+    read = only(lines(tmp_path, row(pred_key_symptoms=named)))
+    assert (read.predicted_symptoms, read.unknown_symptoms) == ((10, 1), ("gloom",))
+
+
 @pytest.mark.parametrize("write", [lines, listed])
 def test_a_gold_file_is_read_by_official_number(tmp_path: Path, write: Any) -> None:
     gold = write(

@@ -168,6 +168,12 @@ def test_the_person_is_the_unit_where_asked() -> None:
     assert measure(made).persons == 2
 
 
+def test_a_name_in_another_case_is_the_same_person() -> None:
+    made = [outcome(0, 63, person=name) for name in ("Mo", "mo", "MO ")]
+    result = measure([*made, outcome(10, 10, person="Kit")], unit="person")
+    assert (result.persons, result.adodl) == (2, 0.5)
+
+
 @given(st.lists(outcomes, min_size=1, max_size=6), st.integers(2, 4))
 def test_repeating_one_persons_conversations_changes_no_person_average(
     made: list[Outcome], times: int
