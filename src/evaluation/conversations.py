@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 
 from src.clinical.bdi import item_number
 from src.errors import InputError
-from src.evaluation.metrics import KEY_SYMPTOMS, Symptom, Total, person_key
+from src.evaluation.metrics import KEY_SYMPTOMS, Symptom, Total, person_key, truths_by_person
 from src.prompts import one_line, read_text
 from src.records import Answer, Item, Question, Record, Turn
 
@@ -117,7 +117,12 @@ def read_conversations(
     """
     truths = read_gold(gold) if gold is not None else {}
     rows = enumerate(_rows(path, Row), 1)
-    return tuple(_conversation(row, place, number=n, truths=truths) for n, (place, row) in rows)
+    read = tuple(_conversation(row, place, number=n, truths=truths) for n, (place, row) in rows)
+    try:
+        truths_by_person((c.person, c.gold_total) for c in read if c.gold_total is not None)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return read
 
 
 def read_gold(path: str | Path) -> dict[str, Gold]:

@@ -80,6 +80,18 @@ def person_key(name: str) -> str:
     return name.strip().lower()
 
 
+def truths_by_person(known: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return each person's one true total; two different ones are an `InputError`."""
+    truths: dict[str, int] = {}
+    for person, gold in known:
+        if (first := truths.setdefault(person_key(person), gold)) != gold:
+            raise InputError(
+                f"{person} has two truths, {first} and {gold}: give each person one true total, "
+                "or different persons different names"
+            )
+    return truths
+
+
 def category_hit(outcome: Outcome, bands: Bands = "erisk") -> float:
     """Return 1 where prediction and truth fall into the same severity band, else 0."""
     return float(band(outcome.predicted, bands) == band(outcome.gold, bands))

@@ -1,11 +1,19 @@
 """Recorded conversations with what a scorer made of them: measures beside the truth, and rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from src.clinical import bdi
 from src.evaluation.conversations import Conversation
-from src.evaluation.metrics import Constant, Metrics, Outcome, Unit, best_constant, measure
+from src.evaluation.metrics import (
+    Constant,
+    Metrics,
+    Outcome,
+    Unit,
+    best_constant,
+    measure,
+    truths_by_person,
+)
 from src.llm.ledger import Ledger
 from src.records import INTENDED_USE, Assessment, Failure, Record
 from src.settings import ScoreSettings
@@ -42,9 +50,18 @@ def _known(scored: Sequence[Scored]) -> list[tuple[Scored, int]]:
     ]
 
 
+def refuse_two_truths(conversations: Iterable[Conversation]) -> None:
+    """Raise an `InputError` where one person has two truths, here or in another file."""
+    truths_by_person((c.person, c.gold_total) for c in conversations if c.gold_total is not None)
+
+
 def measured_of(scored: Sequence[Scored], settings: ScoreSettings) -> dict[str, Metrics]:
-    """Return the measures by what they are of; none where no truth is known."""
+    """Return the measures by what they are of; none where no truth is known.
+
+    Two different truths for one person are an `InputError`.
+    """
     known = [one for one, _ in _known(scored)]
+    refuse_two_truths([one.conversation for one in known])
     recorded = [one for one in known if one.conversation.predicted_total is not None]
     sets = {
         "this scorer": [_outcome(one.conversation, one.whole) for one in known],
@@ -67,7 +84,10 @@ def measured_of(scored: Sequence[Scored], settings: ScoreSettings) -> dict[str, 
 def _outcome(
     conversation: Conversation, read: Assessment | None = None, after: int | None = None
 ) -> Outcome:
-    """Return a reading, or else the recorded prediction, beside the truth."""
+    """Return a reading, or else the recorded prediction, beside the truth.
+
+    Where the record predicts no symptoms, its answer in symptoms is not known and not wrong.
+    """
     total = read.total if read else conversation.predicted_total
     symptoms = read.key_symptoms if read else conversation.predicted_symptoms
     assert total is not None
@@ -78,19 +98,18 @@ def _outcome(
         gold=conversation.gold_total,
         k=min(after or conversation.k, conversation.k),
         predicted_symptoms=symptoms or (),
-        gold_symptoms=conversation.gold_symptoms,
+        gold_symptoms=None if symptoms is None else conversation.gold_symptoms,
     )
 
 
 def constants_of(scored: Sequence[Scored], bands: bdi.Bands) -> dict[str, Constant]:
     """Return the best constant guess over the conversations, and over the persons."""
     each = [(one.conversation.person, gold) for one, gold in _known(scored)]
-    by_unit = {"conversation": each, "person": sorted(set(each))}
-    return {
-        unit: best_constant([gold for _, gold in pairs], bands)
-        for unit, pairs in by_unit.items()
-        if pairs
+    by_unit = {
+        "conversation": [gold for _, gold in each],
+        "person": list(truths_by_person(each).values()),
     }
+    return {unit: best_constant(golds, bands) for unit, golds in by_unit.items() if golds}
 
 
 def written(

@@ -143,6 +143,12 @@ def test_null_is_absent_and_hides_no_other_name_of_the_key(tmp_path: Path) -> No
     assert (read.gold_total, read.predicted_total) == (12, 0)
 
 
+def test_two_truths_for_one_person_are_refused_before_anything_is_scored(tmp_path: Path) -> None:
+    path = lines(tmp_path, row(gold_bdi=3), row(), row(gold_bdi=4) | {"persona": "mo"})
+    with pytest.raises(InputError, match=r"log\.jsonl: mo has two truths, 3 and 4"):
+        read_conversations(path)
+
+
 @pytest.mark.parametrize("role", ["User", "USER", " user"])
 def test_the_interviewers_role_is_known_in_any_case(tmp_path: Path, role: str) -> None:
     said = [m | {"role": role if m["role"] == "user" else m["role"]} for m in SAID]
