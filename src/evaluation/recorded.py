@@ -1,12 +1,28 @@
 """The interviews of a finished run, read like anybody's recorded conversations."""
 
-import json
 from pathlib import Path
 
-from src.errors import InputError
+from pydantic import ConfigDict, ValidationError
+
+from src.errors import FolderError, InputError
 from src.evaluation.conversations import Conversation
-from src.records import Truth
+from src.evaluation.metrics import Total
+from src.prompts import one_line
+from src.records import Record, Truth
 from src.store import RESULTS, subject_folders
+
+
+class KnownTruth(Truth):
+    """A truth whose total lies on the scale."""
+
+    total: Total
+
+
+class Result(Record):
+    """What is read of a subject's result."""
+
+    model_config = ConfigDict(extra="ignore")
+    truth: KnownTruth | None = None
 
 
 def conversations_of_run(folder: Path) -> tuple[Conversation, ...]:
@@ -41,6 +57,11 @@ def conversations_of_run(folder: Path) -> tuple[Conversation, ...]:
 
 
 def _truth(results: Path) -> Truth | None:
+    """Return the truth of a subject's first result; a damaged file is a `FolderError`."""
     path = next(iter(sorted(results.glob("*.json"))), None)
-    truth = json.loads(path.read_text(encoding="utf-8")).get("truth") if path else None
-    return Truth.model_validate(truth) if truth else None
+    try:
+        return Result.model_validate_json(path.read_bytes()).truth if path else None
+    except ValidationError as error:
+        raise FolderError(f"{path}: {one_line(error)}") from error
+    except OSError as error:
+        raise FolderError(f"{path}: cannot be read ({error.strerror})") from error
