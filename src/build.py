@@ -1,6 +1,6 @@
 """From settings to players: the one module that knows every class."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -63,6 +63,8 @@ class Casting:
         self._interviewer = self._interviewer_of(settings.interviewer)
         self._patient = self._patient_of(settings.patient)
         self._scorer = scorer_of(settings.scorer)
+        if self._guard:
+            refuse_unsaid(self._guard, settings.tree.path.path, self._tree.texts)
 
     def cast(self, subject: str, sample: int, *, servers: Servers, book: CallBook) -> Cast:
         """Return who plays in one interview."""
@@ -117,6 +119,8 @@ class Casting:
         match settings:
             case ScriptedSettings():
                 scripted = ScriptedInterviewer(tree=self._tree, lines=settings.lines.path)
+                if self._guard:
+                    refuse_unsaid(self._guard, settings.lines.path, scripted.texts)
                 return lambda _: scripted
             case GuidedSettings():
                 guided = partial(
@@ -187,6 +191,13 @@ def scorer_of(settings: LexicalSettings | BDISettings) -> Callable[[AskingFor], 
 
 def lexical_scorer(settings: LexicalSettings) -> LexicalScorer:
     return LexicalScorer(load_yaml(settings.cues.path, Cues), settings.thresholds)
+
+
+def refuse_unsaid(guard: Guard, path: str, texts: Mapping[str, str]) -> None:
+    """Raise an `InputError` for a fixed line that the guard would not let a model say."""
+    for node, text in texts.items():
+        if breaches := guard.check(text, turns=(), closing=False):
+            raise InputError(f"{path}: {node}: the guard refuses this line ({', '.join(breaches)})")
 
 
 def refuse_unaccepted(settings: RunSettings | ScoreSettings) -> None:

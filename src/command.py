@@ -1,5 +1,6 @@
 """What every command shares: help, `--cfg`, one line for what goes wrong, exit codes."""
 
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -7,7 +8,7 @@ import yaml
 from rich.console import Console
 
 from src import config
-from src.errors import TacitError
+from src.errors import DiskError, TacitError
 from src.records import INTENDED_USE
 
 EXITS = """exit codes:
@@ -22,13 +23,15 @@ WIDTH = 110
 
 def console() -> Console:
     """Return where a command prints; off a terminal, wide enough for its tables."""
-    out = Console(highlight=False, soft_wrap=True)
-    return out if out.is_terminal else Console(highlight=False, soft_wrap=True, width=WIDTH)
+    width = None if sys.stdout.isatty() else WIDTH
+    return Console(highlight=False, soft_wrap=True, markup=False, width=width)
 
 
 def main(doc: str, root: str, action: Callable[[Sequence[str]], None]) -> None:
     """Run a command with the process's arguments and end the process with its exit code."""
     arguments = sys.argv[1:]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without a sign shows another
     try:
         if {"--help", "-h", "help=true"} & set(arguments):
             sys.stdout.write(help_text(doc, root) + "\n")
@@ -43,6 +46,8 @@ def main(doc: str, root: str, action: Callable[[Sequence[str]], None]) -> None:
     except BrokenPipeError:  # the reader of a pipe left, which is its right
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        sys.exit(_ended(f"cannot print: {error.strerror or error}", DiskError.exit_code))
     except KeyboardInterrupt:
         sys.exit(_ended("interrupted", 130))
 

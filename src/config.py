@@ -58,14 +58,20 @@ def changed(plain: dict[str, object], overrides: Sequence[str]) -> dict[str, obj
         _check_form(override)
         try:
             parsed = OverridesParser.create().parse_override(override)
-        except OverrideParseException as error:
+            value = parsed.value()
+        except HydraException as error:
             raise InputError(_quoting(override)) from error
+        if parsed.is_sweep_override() or parsed.is_add() or parsed.is_delete():
+            raise InputError(f"{override}: with from= a key takes one value")
         if OmegaConf.select(config, parsed.key_or_group, default=_ABSENT) is _ABSENT:
             raise InputError(f"{parsed.key_or_group}: no such key")
         if isinstance(plain.get(parsed.key_or_group), dict):
             raise InputError(f"{override}: with from= only single values can be changed")
-        OmegaConf.update(config, parsed.key_or_group, parsed.value(), force_add=False)
-    result = OmegaConf.to_container(config, resolve=True)
+        OmegaConf.update(config, parsed.key_or_group, value, force_add=False)
+    try:
+        result = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise InputError(_hydra_line(str(error), overrides)) from error
     assert isinstance(result, dict)
     return {str(key): value for key, value in result.items()}
 

@@ -35,9 +35,9 @@ class Row:
 class Watch:
     """Follows a run. Nothing in the run depends on it."""
 
-    def __init__(self, console: Console, prices: Prices | None = None) -> None:
-        """Take the prices by which calls are counted, where any are made."""
-        self._console, self._prices = console, prices
+    def __init__(self, console: Console, prices: Prices | None = None, *, planned: int = 0) -> None:
+        """Take the prices by which calls are counted, and how many interviews the run has."""
+        self._console, self._prices, self._planned = console, prices, planned
         self._rows: dict[str, Row] = {}
         self._started = monotonic()
         self._ended = 0
@@ -91,7 +91,7 @@ class Watch:
 
     def _table(self) -> Table:
         passed = monotonic() - self._started
-        left = sum(row.planned - row.ended for row in self._rows.values())
+        left = self._planned - sum(row.ended for row in self._rows.values())
         soon = f", about {passed / self._ended * left:.0f} s left" if self._ended else ""
         headings = ("subject", "ended", "turns", "totals", "failed", "tokens", "cost")
         table = Table(*headings, title=f"{passed:.0f} s{soon}", title_justify="left", box=None)

@@ -22,10 +22,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def located(path: str | Path) -> Path:
     """Return the file or folder that a setting names: as seen from here, else from the checkout."""
+    if not str(path):
+        raise InputError("an empty path names no file")
     given = Path(path)
     if given.parts[:1] == ("~",):
         given = given.expanduser()
-    return (given if given.exists() else ROOT / given).resolve()
+    try:
+        return (given if given.exists() else ROOT / given).resolve()
+    except (OSError, RuntimeError) as error:  # a name too long, a link that leads to itself
+        raise InputError(f"{str(path)[:SHOWN_AT_MOST]}: names no file") from error
 
 
 def shown(path: Path) -> str:
@@ -131,5 +136,5 @@ def _yaml(path: str | Path) -> object:
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InputError(f"{path}:{line} {error.problem or 'is no YAML'}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no YAML") from error

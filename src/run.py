@@ -52,9 +52,9 @@ def read(arguments: Sequence[str]) -> tuple[RunSettings, list[str]]:
             raise InputError(
                 f"{argument}: a run takes no input file; python -m src.score reads them"
             )
-    sources = [a.partition("=")[2] for a in arguments if a.startswith("from=")]
+    sources = [a.partition("=")[2] for a in arguments if a.lstrip("+").startswith("from=")]
     if sources and sources[-1] != "null":
-        others = [a for a in arguments if not a.startswith("from=")]
+        others = [a for a in arguments if not a.lstrip("+").startswith("from=")]
         return settings_to_repeat(sources[-1].strip("\"'"), others)
     return config.read_settings("config", RunSettings, arguments), []
 
@@ -67,7 +67,7 @@ async def _hold_and_answer(
     async with AsyncExitStack() as stack:
         stack.enter_context(stop.listening())
         casting = build.Casting(settings)
-        prices = load_yaml(settings.prices, Prices)
+        prices = load_yaml(settings.price_list, Prices)
         if settings.only is None and not settings.redo and _all_held(settings, root):
             settings = settings.model_copy(update={"only": "analysis"})  # no server is needed
         asked = {} if settings.only else settings.asked_models
@@ -81,18 +81,21 @@ async def _hold_and_answer(
         )
         await servers.prove_schemas(build.schema_roles(settings))
         names, notes = build.subjects(settings, servers, root)
-        watch = Watch(console, prices)
+        watch = Watch(console, prices, planned=len(names) * settings.samples)
         subjects = [
             SubjectRun(settings, casting, servers=servers, folder=root / name, watch=watch)
             for name in names
         ]
+        missing = [s.subject for s in subjects if settings.only and not s.folder.manifest()]
+        if missing:
+            raise InputError(f"only=analysis: no run of {missing[0]} lies in {shown(root)}")
         redo = _redone(settings, subjects)
-        _refuse_too_many_files(settings, len(subjects))
+        _refuse_too_many_files(servers, len(subjects))
         manifests, inputs = manifests_of(settings, servers, names, root)
         for subject in subjects:
             subject.folder.refuse_other(manifests[subject.subject].identity)
         differences = [*(f"not the same: {line}" for line in differences), *_versions(subjects)]
-        _introduce(console, servers, [*differences, *notes, *servers.notes])
+        _introduce(console, servers, [*differences, *notes])
         for subject in subjects:
             stack.callback(subject.folder.close)
             subject.folder.open(manifests[subject.subject], inputs)
@@ -121,10 +124,8 @@ async def _hold(settings: RunSettings, subjects: Sequence[SubjectRun], stop: Sto
 
 def _introduce(console: Console, servers: Servers, notes: Sequence[str]) -> None:
     """Print who will see text, what the run is for, and what is not as it was."""
-    if servers.hosts:
-        console.print(f"Text of the conversations goes to {', '.join(servers.hosts)}.")
-        chosen = (f"{role} {s.model.settings.name}" for role, s in servers.services.items())
-        console.print(f"Models: {', '.join(chosen)}")
+    for line in servers.introduction:
+        console.print(line)
     console.print(INTENDED_USE, style="dim")
     for note in notes:
         console.print(note, style="yellow")
@@ -146,9 +147,9 @@ def show(console: Console, subjects: Sequence[SubjectRun], root: Path) -> None:
     for answer in answers if len(answers) <= FULL_ANSWERS else ():
         console.print(f"\n{answer.subject}", style="bold")
         for line in answer_lines(answer):
-            console.print(line, markup=False)
+            console.print(line)
         for line in what_went_wrong(answer.problems) if answer.problems else ():
-            console.print(f"! {line}", style="red", markup=False)
+            console.print(f"! {line}", style="red")
     if answers and answers[0].caution:
         console.print(f"\n{answers[0].caution}", style="dim")
     console.print(f"Files: {shown(root)}/<subject>/summary.md, results/, journal.jsonl")
@@ -171,10 +172,10 @@ def _redone(settings: RunSettings, subjects: Sequence[SubjectRun]) -> list[tuple
     return chosen
 
 
-def _refuse_too_many_files(settings: RunSettings, subjects: int) -> None:
+def _refuse_too_many_files(servers: Servers, subjects: int) -> None:
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    names = {name for names in settings.asked_models.values() for name in names}
-    calls = sum(settings.models[name].calls for name in names)
+    models = {s.key: s.model.settings for s in servers.services.values()}
+    calls = sum(model.calls for model in models.values())
     needed = subjects + calls + SPARE_FILES
     if allowed != resource.RLIM_INFINITY and needed > allowed:
         raise DiskError(f"{needed} files must be open, {allowed} may be: raise it with ulimit -n")

@@ -13,6 +13,7 @@ whose level the rubric gives.
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -64,9 +65,9 @@ def score(arguments: Sequence[str]) -> None:
     build.refuse_unaccepted(settings)
     if bool(sources) == bool(settings.check):
         raise InputError("name a file of conversations or a run's folder, or check=rubric")
-    out = _writable(settings.out) if settings.out else None
+    out = _writable(settings.out, [*sources, settings.gold]) if settings.out else None
     recorded = [(s, c) for s in sources for c in _conversations(s, settings.gold)]
-    prices = load_yaml(settings.prices, Prices)
+    prices = load_yaml(settings.price_list, Prices)
     console, calls = command.console(), Calls()
     console.print(INTENDED_USE, style="dim")
     ended: list[QuotaExhausted | ServerError] = []
@@ -80,9 +81,11 @@ def score(arguments: Sequence[str]) -> None:
         _show(console, scored, measured, settings)
         if out:
             content = written(scored, measured, settings, ledger_of(calls.made, prices))
-            with boundary(str(out)):
-                text = json.dumps(content, indent=2, ensure_ascii=False)
-                out.write_text(text + "\n", encoding="utf-8")
+            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+            with boundary(str(out)):  # whole or not at all
+                draft = out.with_name(f".{out.name}.{os.getpid()}")
+                draft.write_text(text, encoding="utf-8", errors="replace")
+                draft.replace(out)
             console.print(f"Written: {out}")
     for line in spent_lines(ledger_of(calls.made, prices)):
         console.print(line)
@@ -111,6 +114,8 @@ async def _score_all(
         failure = None
         async with admitted:
             try:
+                if ended:
+                    raise ended[0]
                 for n in range(1 if settings.turns == "all" else count, count + 1):
                     by_turn[n] = await scorer.score(conversation.turns[:n])
             except InterviewError as error:
@@ -132,7 +137,7 @@ async def _check(settings: ScoreSettings, console: Console, calls: Calls) -> Non
     async with _scorers(settings, console, calls) as scorer:
         found = await outcomes(scorer, rubric)
     for line in wrong(found):
-        console.print(line, markup=False)
+        console.print(line)
     console.print(f"{sum(one.right for one in found)} of {len(found)} sentences at their level")
 
 
@@ -146,8 +151,9 @@ async def _scorers(
     async with open_servers(
         settings.asked_models, settings.models, remembered={}, local_hosts=local
     ) as servers:
-        if servers.hosts:
-            console.print(f"Text of the conversations goes to {', '.join(servers.hosts)}.")
+        for line in servers.introduction:
+            console.print(line)
+        await servers.prove_schemas(servers.chosen)
 
         def asking(role: str, number: int) -> Asking:
             model = servers.services[role].model
@@ -166,7 +172,7 @@ def _show(
     for one in scored:
         if one.failure:
             row = f"row {one.conversation.row}: {one.failure.kind}: {one.failure.text}"
-            console.print(f"! {row}", style="red", markup=False)
+            console.print(f"! {row}", style="red")
     volunteered = [str(n) for n, one in enumerate(scored, 1) if one.by_turn and one.whole[9].score]
     if volunteered:
         console.print(
@@ -214,11 +220,13 @@ def _figure(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) > 1 else f"{value:.4f}"
 
 
-def _writable(path: str) -> Path:
+def _writable(path: str, read: Sequence[str | None]) -> Path:
     """Return where to write, refusing before the work what could not be written after it."""
     out = Path(path).absolute()
-    if out.is_dir() or not out.parent.is_dir():
-        raise InputError(f"out={path}: names no file in a folder that exists")
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        raise InputError(f"out={path}: names no file in a folder that can be written to")
+    if out.resolve() in {located(source) for source in read if source}:
+        raise InputError(f"out={path}: would take the place of what is read")
     return out
 
 

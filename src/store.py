@@ -10,8 +10,6 @@
 The journal is locked while a process has the subject open: two never write one folder.
 """
 
-import asyncio
-import fcntl
 import hashlib
 import json
 import os
@@ -19,13 +17,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError
 
 from src.errors import FolderError, boundary
+from src.journal import Journal
 from src.records import INTENDED_USE, Call, Interview, Record, Turn
 
 MANIFEST, JOURNAL, INPUTS, RESULTS = "manifest.json", "journal.jsonl", "inputs", "results"
@@ -94,8 +93,7 @@ class SubjectFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._journal: int | None = None
-        self._commit: asyncio.Future[None] | None = None
+        self._journal = Journal(path / JOURNAL)
 
     # reading
 
@@ -130,25 +128,37 @@ class SubjectFolder:
     def load(self) -> dict[int, SampleState]:
         """Return what the journal holds by sample number; a torn last line is passed over."""
         states: dict[int, SampleState] = defaultdict(SampleState)
-        for entry in _entries(self.path / JOURNAL)[0]:
+
+        def take(entry: Mapping[str, Any]) -> None:
             sample = int(entry.get("sample", 0))
             state = states[sample]
-            if entry["tag"] == "turn":
-                state.turns.append(Turn.model_validate(entry["turn"]))
-            elif entry["tag"] == "end":
-                ending = {**entry["interview"], "turns": state.turns}
-                state.ended = Interview.model_validate(ending)
-                state.failures += state.ended.failure is not None
-            elif entry["tag"] == "redo":
-                states[sample] = SampleState()
+            match entry["tag"]:
+                case "turn":
+                    state.turns.append(Turn.model_validate(entry["turn"]))
+                case "end":
+                    ending = {**entry["interview"], "turns": state.turns}
+                    state.ended = Interview.model_validate(ending)
+                    state.failures += state.ended.failure is not None
+                case "redo":
+                    states[sample] = SampleState()
+
+        self._journal.each(take)
         states.pop(0, None)  # lines about the whole journal
         return dict(states)
 
     def calls(self) -> tuple[list[Call], int]:
         """Return every call that is written down, and how many a kill has cut off."""
-        entries = _entries(self.path / JOURNAL)[0]
-        calls = [Call.model_validate(e["call"]) for e in entries if e["tag"] == "call"]
-        return calls, sum(e["tag"] == "asked" for e in entries) - len(calls)
+        calls: list[Call] = []
+        asked: list[str] = []
+
+        def take(entry: Mapping[str, Any]) -> None:
+            if entry["tag"] == "call":
+                calls.append(Call.model_validate(entry["call"]))
+            elif entry["tag"] == "asked":
+                asked.append(entry["role"])
+
+        self._journal.each(take)
+        return calls, len(asked) - len(calls)
 
     # writing
 
@@ -156,52 +166,48 @@ class SubjectFolder:
         """Lock the journal, mend a torn last line, and write manifest and copies where new."""
         with boundary(str(self.path)):
             self.path.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            journal = os.open(self.path / JOURNAL, flags, 0o644)
-        try:
-            fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(journal)
-            raise FolderError(
-                f"{self.path} is in use by another run; wait, or give run=NAME"
-            ) from error
-        self._journal = journal
+        self._journal.open()
         self.refuse_other(manifest.identity)
         with boundary(str(self.path)):
-            os.ftruncate(journal, _entries(self.path / JOURNAL)[1])
-            if not (self.path / MANIFEST).exists():
+            self._journal.mend()
+            held = self.manifest()
+            if held and set(manifest.hosts) - set(held.hosts):  # who saw text is never forgotten
+                hosts = tuple(dict.fromkeys([*held.hosts, *manifest.hosts]))
+                known = held.model_copy(update={"hosts": hosts})
+                self._replace(MANIFEST, known.model_dump_json(indent=2) + "\n")
+            if held is None:
                 for name, text in inputs.items():
                     self._replace(f"{INPUTS}/{name}", text)
                 self._replace(MANIFEST, manifest.model_dump_json(indent=2) + "\n")
-                self._write({"tag": "about", "intended_use": manifest.intended_use})
+                self._journal.write({"tag": "about", "intended_use": manifest.intended_use})
 
     def close(self) -> None:
         """Release the lock."""
-        if self._journal is not None:
-            os.close(self._journal)
-            self._journal = None
+        self._journal.close()
 
     async def keep_turn(self, sample: int, turn: Turn) -> None:
         """Return once the turn is on disk."""
-        await self._append({"tag": "turn", "sample": sample, "turn": turn.model_dump(mode="json")})
+        await self._journal.append(
+            {"tag": "turn", "sample": sample, "turn": turn.model_dump(mode="json")}
+        )
 
     async def keep_end(self, interview: Interview) -> None:
         """Return once the ending is on disk; its turns are there already."""
         ending = interview.model_dump(mode="json", exclude={"turns"})
-        await self._append({"tag": "end", "sample": interview.sample, "interview": ending})
+        await self._journal.append({"tag": "end", "sample": interview.sample, "interview": ending})
 
     def note_asked(self, sample: int, role: str, turn: int) -> None:
         """Note that a call is on its way: one that a kill cuts off is known to be missing."""
-        self._write({"tag": "asked", "sample": sample, "turn": turn, "role": role})
+        self._journal.write({"tag": "asked", "sample": sample, "turn": turn, "role": role})
 
     async def keep_call(self, sample: int, turn: int, call: Call) -> None:
         """Return once what became of a call is on disk."""
         entry = {"tag": "call", "sample": sample, "turn": turn, "call": call.model_dump()}
-        await self._append(entry)
+        await self._journal.append(entry)
 
     async def keep_redo(self, sample: int, reason: str) -> None:
         """Mark everything held so far of a sample as superseded; it stays in the journal."""
-        await self._append({"tag": "redo", "sample": sample, "reason": reason})
+        await self._journal.append({"tag": "redo", "sample": sample, "reason": reason})
 
     def write_result(self, name: str, content: Mapping[str, object]) -> Path:
         """Write an analyst's result whole or not at all, and return its path."""
@@ -212,38 +218,6 @@ class SubjectFolder:
         """Write the page for a person to read."""
         with boundary(str(self.path)):
             return self._replace("summary.md", text)
-
-    async def _append(self, entry: Mapping[str, object]) -> None:
-        """Write a line now; return when the fsync that covers it is done.
-
-        One fsync serves every line written in the same round of the event loop, and the order of
-        lines depends on nothing but the order of events.
-        """
-        self._write(entry)
-        if self._commit is None:
-            loop = asyncio.get_running_loop()
-            self._commit = loop.create_future()
-            loop.call_soon(self._sync, self._commit)
-        await asyncio.shield(self._commit)
-
-    def _write(self, entry: Mapping[str, object]) -> None:
-        assert self._journal is not None, "the folder is not open"
-        line = {**entry, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}
-        left = memoryview(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        with boundary(str(self.path / JOURNAL)):
-            while left:
-                left = left[os.write(self._journal, left) :]
-
-    def _sync(self, commit: asyncio.Future[None]) -> None:
-        self._commit = None
-        try:
-            with boundary(str(self.path / JOURNAL)):
-                assert self._journal is not None
-                os.fsync(self._journal)
-        except Exception as error:  # noqa: BLE001 - handed to everyone who waits for this commit
-            commit.set_exception(error)
-        else:
-            commit.set_result(None)
 
     def _replace(self, name: str, text: str) -> Path:
         path = self.path / name
@@ -269,21 +243,3 @@ def subject_folders(run: Path) -> Iterator[SubjectFolder]:
         return
     for manifest in sorted(run.glob(f"*/{MANIFEST}")):
         yield SubjectFolder(manifest.parent)
-
-
-def _entries(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the journal's whole lines and how many bytes they take."""
-    raw = path.read_bytes() if path.exists() else b""
-    entries, size = [], 0
-    lines = raw.splitlines(keepends=True)
-    for number, line in enumerate(lines, 1):
-        try:
-            if not line.endswith(b"\n"):
-                break
-            entries.append(json.loads(line))
-        except ValueError as error:
-            if number == len(lines):
-                break
-            raise FolderError(f"{path} line {number}: damaged; give run=NAME") from error
-        size += len(line)
-    return entries, size

@@ -54,6 +54,8 @@ class SubjectRun:
         """Yield the interviews to hold; the journal is read when the first one is asked for."""
         owed, finished = owed_samples(self._settings, self.folder)
         self._watch.begin(self.subject, self._settings.samples, finished)
+        for call in self.folder.calls()[0]:
+            self._watch.call(self.subject, call)
         self._left = len(owed)
         for n, state in owed.items():
             yield Owed(
@@ -82,6 +84,8 @@ class SubjectRun:
             failed = Counter(i.failure.kind for i in ended if i.failure)
             kinds = ", ".join(f"{kind} {n}" for kind, n in failed.most_common())
             self.shortfall = f"{error}{f'; failed: {kinds}' if kinds else ''}"
+            if kinds and not owed_samples(self._settings, self.folder)[0]:
+                self.shortfall += "; retry_failed=true holds them again"
             if self._settings.only is None:
                 self.folder.write_summary(unanswered_page(self.subject, self.shortfall, ended))
             return
@@ -92,7 +96,7 @@ class SubjectRun:
             settings=self._settings,
             subject=self.subject,
             truth=self._casting.truth(self.subject),
-            ledger=ledger_of(calls, load_yaml(self._settings.prices, Prices), unknown=unknown),
+            ledger=ledger_of(calls, load_yaml(self._settings.price_list, Prices), unknown=unknown),
             manifest=self.folder.manifest(),
         )
         chosen = {key: str(value) for key, value in about.model_dump().items()}

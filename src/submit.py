@@ -64,7 +64,7 @@ def write(console: Console, settings: SubmitSettings) -> None:
     if len(settings.runs) < official.RUNS and not settings.split_batches:
         console.print(SHARED, style="yellow")
     _put(out, texts)
-    console.print(f"Written: {out}, {len(texts)} files", markup=False)
+    console.print(f"Written: {out}, {len(texts)} files")
 
 
 def _adapters(path: str) -> dict[int, str]:
@@ -84,7 +84,7 @@ def _table(chosen: Sequence[Chosen], adapters: Mapping[int, str], bands: bdi.Ban
     """Return a line for each run and persona, so that nobody is off by one."""
     figures = ("total", "band", "k", "chars/\nmessage", "consensus")
     table = Table(
-        *("run", "persona", "adapter", "hash", "sample"),
+        *("run", "from", "persona", "adapter", "hash", "sample"),
         *(Column(figure, justify="right") for figure in figures),
         box=None,
         padding=(0, 1, 0, 0),
@@ -94,6 +94,7 @@ def _table(chosen: Sequence[Chosen], adapters: Mapping[int, str], bands: bdi.Ban
         said = [m["message"] for m in official.messages(entry.interview) if m["role"] == "user"]
         cells = (
             entry.run,
+            one.batch.manifest.run,
             entry.persona,
             "none: rule-based" if one.batch.offline else adapters.get(entry.persona, "unknown"),
             one.batch.served or "-",
@@ -141,7 +142,7 @@ def check(console: Console, given: str) -> None:
         raise InputError(f"check={given}: is a run's folder; runs={given} makes the files of it")
     found = official.Check(_contents(folder))
     for breach in found.breaches[:SHOWN_BREACHES]:
-        console.print(breach, markup=False)
+        console.print(breach)
     if count := len(found.breaches):
         more = f", the first {SHOWN_BREACHES} above" if count > SHOWN_BREACHES else ""
         raise InputError(f"{given}: {count} breaches of the official form{more}")

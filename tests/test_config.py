@@ -27,6 +27,8 @@ BAD = [
     "tree.bm25=best", "analyst.imputation=some", "analyst=mean", "seed=-1", "seed=null",
     "run=../elsewhere", "run=a/b", "run=", "redo=[7/3]", "reason=why", "redo=[7] reason=x",
     "limits.interviews=0", "limits.deadline=0", "only=everything", "bands=other",
+    "models.gemma.base_url=http://127.0.0.1:99999/v1", "models.gemma.base_url=nowhere",
+    "models.gemma.base_url=http://user:secret@127.0.0.1/v1", "only=analysis", "tree.path=",
     "tree.path=no/such/tree.yaml", "tree.path=README.md", "seed=${nope}", "-m", "--multirun",
     "--verbose", "persona", "no/such/file", "from=no/such/run", "samples=[1", "README.md",
     "analyst.donor_weights=[0,0,0]", "orchestrator.first_focus=[3]",
@@ -136,6 +138,24 @@ def test_cfg_prints_what_a_command_would_use() -> None:
 @pytest.mark.parametrize("arguments", [["--cfg", "samples=3"], ["samples=3", "--cfg", "job"]])
 def test_cfg_may_stand_anywhere(arguments: list[str]) -> None:
     assert "samples: 3" in tacit("src.run", *arguments).stdout
+
+
+def test_every_single_choice_can_be_made_on_the_command_line() -> None:
+    for root, model in (("config", RunSettings), ("score", ScoreSettings)):
+        plain = config.compose_plain(root, [])
+        single = {k: v for k, v in plain.items() if isinstance(v, str | int) and k != "persona"}
+        chosen = [f"{key}={str(value).lower()}" for key, value in single.items()]
+        if root == "config":
+            chosen.append("price_list=conf/prices/2026-11-30.yaml")
+        assert config.validated(config.compose_plain(root, chosen), model)
+
+
+def test_a_tree_whose_line_the_guard_refuses_is_refused_with_its_node(tmp_path: Path) -> None:
+    text = (ROOT / "tests" / "examples" / "tree.yaml").read_text(encoding="utf-8")
+    mine = tmp_path / "tree.yaml"
+    mine.write_text(text.replace("How have your nights been of late?", "Are you depressed?"))
+    with pytest.raises(InputError, match="nights: the guard refuses this line"):
+        run.run(["experiment=hybrid", f"tree.path={mine}", f"outputs={tmp_path / 'outputs'}"])
 
 
 def test_help_names_every_key_and_option() -> None:

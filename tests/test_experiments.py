@@ -310,9 +310,8 @@ def test_sampling_is_sent_explicitly_and_nothing_outdated(
         if entry["model"].startswith("gpt-"):
             assert given == {"max_completion_tokens", "reasoning_effort"}
             continue
-        expected = {"max_tokens", "temperature", "top_p", "seed"}
+        expected = {"max_tokens", "temperature", "top_p", "top_k", "seed"}
         expected |= {"stop_token_ids"} if entry["role"] == "patient" else set()
-        expected |= {"top_k"} if entry["role"] == "interviewer" else set()
         assert given == expected
         assert body.get("stop") == (["\nInterviewer:"] if entry["role"] == "patient" else None)
 

@@ -132,6 +132,24 @@ def test_the_recorded_answer_and_the_best_constant_stand_beside_the_scorers(
     assert recorded.split()[4] == "0.6667"  # 28 misses the band of 30
 
 
+def test_brackets_in_a_name_are_shown_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = [{"role": "user", "message": "How are you?"}, {"role": "assistant", "message": FINE}]
+    file = tmp_path / "c.jsonl"
+    file.write_text(json.dumps({"conversation": talk, "name": "[/x]"}))
+    score.score([str(file)])
+    assert "[/x]" in capsys.readouterr().out
+
+
+def test_what_is_read_is_never_written_over(tmp_path: Path) -> None:
+    file = official(tmp_path / "i.json", [("7", LOW)])
+    before = file.read_bytes()
+    with pytest.raises(InputError, match="would take the place"):
+        score.score([str(file), f"out={file}"])
+    assert file.read_bytes() == before
+
+
 def test_volunteered_self_harm_is_named_with_what_this_command_cannot_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

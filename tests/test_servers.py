@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from fake_plan import Plan, adapter, served
+from fake_plan import Fault, FaultKind, Plan, adapter, served
 from fake_process import ServerProcess, fake_process
 from model_runs import (
     ENVIRONMENT,
@@ -189,3 +189,24 @@ def test_hosts_stand_in_the_first_line_the_manifest_and_the_result(
     folder = tmp_path / "local" / "persona-07"
     assert manifest(folder)["hosts"] == result(folder)["hosts"] == hosts
     assert len(servers.locked.log()) == seen
+
+
+@pytest.mark.parametrize("kind", ["prose", "bad_request", "no_choices"])
+@pytest.mark.parametrize("module", ["src.run", "src.score"])
+def test_a_local_server_that_does_not_prove_its_schemas_is_refused(
+    kind: FaultKind, module: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "outputs"
+    canary = Fault(kind=kind, role="canary")
+    with fake_process(Plan(faults=(canary,))) as server:
+        own = {
+            "src.run": ("experiment=local", f"outputs={out}", *SHORT),
+            "src.score": ("tests/examples/interactions_run1.json", "scorer=gemma"),
+        }
+        ended = tacit(module, *own[module], *at(server.url), environment=ENVIRONMENT)
+        asked = {entry["role"] for entry in server.log()} - {""}
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert "scorer=lexical" in ended.stderr
+    assert asked == {"canary"}
+    assert not out.exists()

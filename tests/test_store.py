@@ -102,6 +102,18 @@ async def test_a_damaged_line_in_the_middle_is_one_clear_line(folder: SubjectFol
         folder.load()
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["{}", "1", '"x"', "[]", '{"tag": "turn", "sample": 1, "turn": {}}',
+     '{"tag": "end", "sample": 1, "interview": {}}', '{"tag": "turn", "sample": "x"}'],
+)  # fmt: skip
+def test_a_line_of_another_form_is_one_clear_line(folder: SubjectFolder, line: str) -> None:
+    with (folder.path / "journal.jsonl").open("a") as journal:
+        journal.write(line + "\n")
+    with pytest.raises(FolderError, match="line 2: damaged"):
+        folder.load()
+
+
 def test_a_second_writer_is_refused_until_the_first_lets_go(
     folder: SubjectFolder, manifest: Manifest
 ) -> None:
@@ -136,6 +148,17 @@ def test_the_manifest_holds_copies_hashes_and_intended_use(folder: SubjectFolder
     assert len(held.files["tree.path"].sha256) == 64
     assert held.identity["tree.path"] == held.files["tree.path"].sha256
     assert held.digest == digest_of(held.identity)
+
+
+def test_hosts_that_saw_text_are_added_and_never_forgotten(
+    folder: SubjectFolder, manifest: Manifest
+) -> None:
+    for hosts in (("a:1",), ("b:2",), ("a:1",)):
+        folder.close()
+        folder.open(manifest.model_copy(update={"hosts": hosts}), {})
+    held = folder.manifest()
+    assert held is not None
+    assert held.hosts == ("a:1", "b:2")
 
 
 def test_the_digest_is_blind_to_how_much_and_where_and_sees_how() -> None:
@@ -203,10 +226,10 @@ async def test_lines_are_on_disk_when_keep_returns(folder: SubjectFolder) -> Non
 
 async def test_a_refused_write_is_a_disk_error(folder: SubjectFolder) -> None:
     held = await hold(cast(scorer=Rater(), patient=Answerer()), [], _nothing)
-    os.close(folder._journal or -1)  # what a lost mount looks like from here
+    os.close(folder._journal._file or -1)  # what a lost mount looks like from here
     with pytest.raises(DiskError, match="resumes"):
         await folder.keep_turn(1, held.turns[0])
-    folder._journal = None
+    folder._journal._file = None
 
 
 async def _nothing(_: Turn) -> None:

@@ -79,8 +79,7 @@ def require_enough(valid: int, planned: int, *, share: float, least: int) -> Non
     needed = min_valid(planned, share=share, least=least)
     if valid < needed:
         raise TooFewInterviews(
-            f"n_valid/n_planned is {valid}/{planned}, and an answer needs {needed}; the same "
-            "command again holds the missing interviews"
+            f"n_valid/n_planned is {valid}/{planned}, and an answer needs {needed}"
         )
 
 

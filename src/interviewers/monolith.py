@@ -10,11 +10,12 @@ from src.interview.views import interviewer_view
 from src.interviewers.drafts import Draft, with_objection, write_guarded
 from src.interviewers.guard import Breach, Guard
 from src.llm.caller import Asking, Request
-from src.llm.structured import closed_object
+from src.llm.structured import closed_object, strict_json, strict_object
 from src.records import Call, Guidance, Question, Record, StopReason
 from src.settings import MonolithSettings
 
 SCHEMA = closed_object({"message": {"type": "string"}, "done": {"type": "boolean"}})
+FIELDS = frozenset({"message", "done"})
 TRIES = 2
 
 
@@ -69,8 +70,10 @@ class MonolithInterviewer:
             reply = await self._asking.ask(request)
             calls += reply.calls
             try:
-                return Said.model_validate_json(reply.text), calls
-            except ValidationError as error:
-                broken = error.errors(include_url=False)[0]["type"] == "json_invalid"
-                kind = "unparseable" if broken else "schema_violated"
+                said = strict_object(strict_json(reply.text), FIELDS, what="the answer")
+                return Said.model_validate(said), calls
+            except ModelFailed as error:
+                kind = error.kind
+            except ValidationError:
+                kind = "schema_violated"
         raise ModelFailed("the interviewer's answer is not {message, done}", kind=kind)

@@ -44,6 +44,13 @@ class ScriptedInterviewer:
         self._tree = tree
         self._file = load_yaml(lines, Lines)
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """Every question by its place in the file."""
+        return {f"lines[{n}]": line.text for n, line in enumerate(self._file.lines)} | {
+            f"continuers[{n}]": text for n, text in enumerate(self._file.continuers)
+        }
+
     async def ask(self, turns: Turns, guidance: Guidance) -> Question:
         """Return the next question, or the closing where guidance says stop."""
         if guidance.stop is not None:

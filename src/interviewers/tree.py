@@ -177,6 +177,15 @@ class DialogueTree:
         """Every opener with its branches, in the order in which they are tried."""
         return self._file.openers
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """Every line by its node."""
+        return {opener.id: opener.text for opener in self.openers} | {
+            f"{opener.id}/{branch.id}": branch.text
+            for opener in self.openers
+            for branch in opener.follow_ups
+        }
+
     def next_line(self, turns: Turns, guidance: Guidance) -> Question | None:
         """Return the follow-up to the last reply, else the next opener in the focus, else None."""
         nodes = [

@@ -11,6 +11,16 @@ from src.records import Call, Record
 
 Dollars = Annotated[float, Field(ge=0)]
 MILLION = 1_000_000
+UNBILLED = {
+    "rate_limited",
+    "quota_exhausted",
+    "server_error",
+    "context_exceeded",
+    "request_refused",
+    "prompt_refused",
+    "content_filtered",
+}
+"""Outcomes of a request that the server turned away."""
 DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
@@ -40,11 +50,11 @@ class Prices(Record):
 
         By request: a large one is dearer by itself, however small the others are.
         """
-        if call.input_tokens is None:
-            return None if call.outcome == "cancelled" else 0.0
         name = next((n for n in (call.reported, call.asked) if n and self._known(n)), call.asked)
         if name in self.free or name.startswith("persona-"):
             return 0.0
+        if call.input_tokens is None:  # a refusal costs nothing; of the rest nobody knows
+            return 0.0 if call.outcome in UNBILLED else None
         price = self.models.get(self._listed(name))
         if price is None:
             return None
@@ -76,6 +86,8 @@ class Account(Record):
     output_tokens: int = 0
     reasoning_tokens: int = 0
     seconds: float = 0.0
+    outcomes: dict[str, int] = Field(default_factory=dict)
+    """How many calls came to what; `ok` is an answer."""
     cost: float | None = 0.0
     """US dollars; None as soon as one request's price is not known."""
 
@@ -118,5 +130,6 @@ def _added(account: Account, call: Call, cost: float | None) -> Account:
         output_tokens=account.output_tokens + (call.output_tokens or 0),
         reasoning_tokens=account.reasoning_tokens + (call.reasoning_tokens or 0),
         seconds=round(account.seconds + call.seconds, 4),
+        outcomes=account.outcomes | {call.outcome: account.outcomes.get(call.outcome, 0) + 1},
         cost=None if account.cost is None or cost is None else account.cost + cost,
     )

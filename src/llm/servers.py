@@ -21,7 +21,7 @@ WAYS_ON = (
     "start the servers (conf/models says where they are looked for), choose another scorer "
     "(scorer=lexical needs none), or run experiment=offline"
 )
-CANARY_TOKENS, CANARY_TIMEOUT = 64, 60.0
+CANARY_TOKENS, CANARY_TIMEOUT = 64, 20.0
 PERSONA_ROLE = "patient"
 """The role in which a model is an adapter of its own for each subject."""
 Asked = Mapping[str, Sequence[str]]
@@ -60,6 +60,18 @@ class Servers:
         }
 
     @property
+    def introduction(self) -> list[str]:
+        """Return who will see text, and which models play."""
+        if not self.services:
+            return []
+        models = (f"{role} {s.model.settings.name}" for role, s in self.services.items())
+        return [
+            f"Text of the conversations goes to {', '.join(self.hosts)}.",
+            f"Models: {', '.join(models)}",
+            *self.notes,
+        ]
+
+    @property
     def notes(self) -> list[str]:
         """Return what a user should know of the chosen models."""
         return [
@@ -68,7 +80,7 @@ class Servers:
             if (day := service.listed.get(service.model.settings.name))
         ]
 
-    async def prove_schemas(self, roles: Sequence[str]) -> None:
+    async def prove_schemas(self, roles: Iterable[str]) -> None:
         """Raise a `ServerError` unless the local servers of these roles enforce a JSON schema.
 
         A canary asks for prose under a schema that leaves one answer. Where every answer is paid
@@ -87,10 +99,15 @@ class Servers:
                 "temperature": 0.0,
                 "response_format": {"type": "json_schema", "json_schema": schema},
             }
-            answer = await service.model.chat(
-                body, seconds=CANARY_TIMEOUT, tokens=CANARY_TOKENS, label="preflight/0/0/canary"
-            )
-            if not canary_holds(read_response(answer, whole=False).text):
+            label = "preflight/0/0/canary"
+            try:
+                answer = await service.model.chat(
+                    body, seconds=CANARY_TIMEOUT, tokens=CANARY_TOKENS, label=label
+                )
+                held = canary_holds(read_response(answer, whole=False).text)
+            except (ModelFailed, ValueError) as error:
+                raise ServerError(f"{name}: {error}; {WAYS_ON}") from error
+            if not held:
                 raise ServerError(f"{name}: its server does not enforce JSON schemas; {WAYS_ON}")
 
     @property
@@ -140,7 +157,7 @@ def refuse_remote(models: Iterable[ModelSettings], local_hosts: Sequence[str]) -
     """Raise an `InputError` where text would go to a host that is not ours."""
     for model in models:
         host = urlsplit(model.base_url).hostname or ""
-        if not (_loopback(host) or host in local_hosts):
+        if not (_loopback(host) or host in {name.lower() for name in local_hosts}):
             raise InputError(
                 f"privacy=local: {model.name} is on {host}, which would see the conversation; "
                 f"set privacy=remote, name it in local_hosts=[{host}], or choose a local model"
@@ -172,7 +189,7 @@ async def _listed(opened: Mapping[str, Model]) -> dict[str, dict[str, str | None
     async def ask(model: Model) -> dict[str, str | None]:
         try:
             return await model.listed()
-        except ModelFailed as error:
+        except (ModelFailed, ServerError) as error:
             raise ServerError(f"{model.settings.name}: {error}; {WAYS_ON}") from error
 
     answers = await asyncio.gather(*map(ask, one_each.values()))

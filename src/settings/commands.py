@@ -60,7 +60,7 @@ class RunSettings(Settings):
     limits: LimitSettings
     privacy: Literal["local", "remote"]
     local_hosts: tuple[str, ...]
-    prices: Annotated[str, Field(min_length=1)]
+    price_list: Annotated[str, Field(min_length=1)]
     models: dict[str, ModelSettings]
     interviewer: Annotated[
         ScriptedSettings | GuidedSettings | MonolithSettings, Field(discriminator="kind")
@@ -127,7 +127,7 @@ class ScoreSettings(Settings):
     local_hosts: tuple[str, ...]
     interviews: Positive
     seed: Annotated[int, Field(ge=0, lt=2**31)]
-    prices: Annotated[str, Field(min_length=1)]
+    price_list: Annotated[str, Field(min_length=1)]
     check: Literal["rubric"] | None
     turns: Literal["last", "all"]
     bands: Literal["erisk", "manual"]

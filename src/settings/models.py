@@ -1,8 +1,9 @@
 """Settings of served models: where they are, what they accept, how much may be asked of them."""
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from src.settings.form import Positive, Seconds, Settings
 
@@ -35,6 +36,17 @@ class ModelSettings(Settings):
     retry: RetrySettings
     kv_bytes_per_token: Positive | None
 
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, value: str) -> str:
+        """Refuse what no request could be sent to, and what holds a secret."""
+        parts = urlsplit(value)  # raises a ValueError of its own for a broken address
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("names no host and port")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("holds more than an address; a key belongs into key_env")
+        return value
+
     @model_validator(mode="after")
     def _known_effort(self) -> "ModelSettings":
         if self.effort is not None and self.effort not in self.efforts:
@@ -48,6 +60,6 @@ class CallSettings(Settings):
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None
     top_p: Annotated[float, Field(gt=0, le=1)] | None
-    top_k: Positive | None
+    top_k: Annotated[int, Field(ge=-1)] | None
     max_tokens: Positive
     timeout: Seconds

@@ -116,6 +116,7 @@ async def test_a_question_in_its_goodbye_gives_way_to_the_safe_closing_and_still
         ('{"message": "How are you?"}', "schema_violated"),
         ('{"message": "How are you?", "done": "no"}', "schema_violated"),
         ('{"message": "", "done": false}', "schema_violated"),
+        ('{"message": "a", "message": "b", "done": false}', "schema_violated"),
         ('{"message": "How are you?", "done": false, "why": "mood"}', "schema_violated"),
     ],
 )

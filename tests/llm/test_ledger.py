@@ -36,6 +36,9 @@ def call(
         (call("unheard-of"), None),
         (call(given=None, outcome="rate_limited"), 0.0),
         (call(given=None, outcome="cancelled"), None),
+        (call(given=None, outcome="transport_failed"), None),
+        (call(given=None), None),
+        (call("persona-07-1a2b3c4d", given=None, outcome="cancelled"), 0.0),
     ],
 )
 def test_a_request_costs_what_the_list_says_or_nobody_knows(
@@ -52,7 +55,7 @@ def test_many_small_requests_are_never_priced_as_one_large_one() -> None:
 def test_failed_attempts_are_in_the_sums_by_role() -> None:
     calls = [
         call(given=100, cached=60, out=40),
-        call(given=None, outcome="transport_failed"),
+        call(given=None, outcome="rate_limited"),
         call(given=50, out=0, outcome="refused"),
         call("google/gemma-3-27b-it", given=10, out=5, role="interviewer"),
     ]
@@ -62,6 +65,7 @@ def test_failed_attempts_are_in_the_sums_by_role() -> None:
     assert (scorer.input_tokens, scorer.cached_tokens, scorer.output_tokens) == (150, 60, 40)
     assert ledger.roles["interviewer"].cost == 0
     assert ledger.unknown == 2
+    assert scorer.outcomes == {"ok": 1, "rate_limited": 1, "refused": 1}
     assert str(ledger.priced) == "2026-11-30"
 
 
