@@ -180,6 +180,11 @@ def _show(
             "what was recorded, and can alert nobody.",
             style="yellow",
         )
+    unknown = sum(one.conversation.gold_total is None for one in scored)
+    if settings.gold and unknown:
+        console.print(
+            f"note: {unknown} of {len(scored)} conversations have no truth in {settings.gold}"
+        )
     persons = len({one.conversation.person for one in scored})
     console.print(f"{len(scored)} conversations, {persons} persons, {settings.bands} bands")
     if not measured:

@@ -13,10 +13,10 @@ LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 def refuse_the_network(event: str, arguments: tuple[object, ...]) -> None:
     """Refuse every connection and look-up that leaves this machine."""
-    if event == "socket.connect":
+    if event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
         address = arguments[1]
         host = address[0] if isinstance(address, tuple) else None  # a path: a local socket
-    elif event == "socket.getaddrinfo":
+    elif event in {"socket.getaddrinfo", "socket.gethostbyname"}:
         host = arguments[0]
     else:
         return
