@@ -27,7 +27,7 @@ from src.errors import InputError, InterviewError, QuotaExhausted, ServerError, 
 from src.evaluation.conversations import Conversation, notes, read_conversations
 from src.evaluation.metrics import Metrics
 from src.evaluation.recorded import conversations_of_run
-from src.evaluation.scored import Scored, constants_of, measured_of, written
+from src.evaluation.scored import Scored, constants_of, measured_of, refuse_two_truths, written
 from src.interview.roles import Scorer
 from src.llm.caller import Asking, Caller
 from src.llm.ledger import Prices, ledger_of
@@ -67,6 +67,7 @@ def score(arguments: Sequence[str]) -> None:
         raise InputError("name a file of conversations or a run's folder, or check=rubric")
     out = _writable(settings.out, [*sources, settings.gold]) if settings.out else None
     recorded = [(s, c) for s in sources for c in _conversations(s, settings.gold)]
+    refuse_two_truths(conversation for _, conversation in recorded)
     prices = load_yaml(settings.price_list, Prices)
     console, calls = command.console(), Calls()
     console.print(INTENDED_USE, style="dim")

@@ -107,7 +107,7 @@ def test_a_process_ends_with_that_line_and_exit_2(override: str, tmp_path: Path)
         ("orchestrator.confidence_threshold=1.5", "less than or equal to 1, not 1.5"),
         ("tree.path=README.md", "README.md"),
         ("analyst.donor_weights=[0.5,0.5,0]", "donor_weights[2]: input should be greater than 0"),
-        ("orchestrator.first_focus=[1,9]", "first_focus[1]: item 9 is never asked about"),
+        ("orchestrator.first_focus=[1,9]", "orchestrator.first_focus: item 9 is never asked about"),
         ("README.md", "src.score"),
     ],
 )

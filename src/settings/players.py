@@ -2,9 +2,8 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from src.clinical.bdi import SENSITIVE
 from src.settings.form import Count, File, Positive, Settings, Share
 from src.settings.models import CallSettings
 
@@ -12,13 +11,6 @@ ModelNames = Annotated[tuple[str, ...], Field(min_length=1)]
 """Names in `models:`, in order: the first one that its server lists is used."""
 
 
-def _askable(item: int) -> int:
-    if item in SENSITIVE:
-        raise ValueError(f"item {item} is never asked about")
-    return item
-
-
-Askable = Annotated[int, Field(ge=1, le=21), AfterValidator(_askable)]
 DonorWeight = Annotated[float, Field(gt=0, le=1)]
 """Above 0: what any of the donors alone says must still weigh something, renormalised or not."""
 
@@ -165,7 +157,7 @@ class CoverageSettings(Settings):
     coverage_rounding: Literal["ceil", "int"]
     severity_weight: Annotated[float, Field(ge=0)]
     focus_size: Annotated[int, Field(ge=1, le=17)]
-    first_focus: Annotated[tuple[Askable, ...], Field(min_length=1)]
+    first_focus: Annotated[tuple[Annotated[int, Field(ge=1, le=21)], ...], Field(min_length=1)]
     well_assessed_max: Count
     low_budget: Count
     signals: Literal["lexical", "none"]

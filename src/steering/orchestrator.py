@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from operator import ge, gt
 
 from src.clinical import bdi
+from src.errors import InputError
 from src.prompts import fill, load_prompt_lines
 from src.records import ITEMS, Assessment, Guidance, StopReason, SymptomScore, Turn
 from src.settings import CoverageSettings
@@ -38,6 +39,8 @@ class CoverageOrchestrator:
         self, settings: CoverageSettings, signals: Callable[[str], Sequence[int]] | None = None
     ) -> None:
         """Take the thresholds, and what finds cues in a reply (none: they are not named)."""
+        for item in bdi.SENSITIVE.intersection(settings.first_focus):
+            raise InputError(f"orchestrator.first_focus: item {item} is never asked about")
         self._rules = settings
         self._signals = signals
         self._texts = load_prompt_lines(settings.texts.path, PLACEHOLDERS)
