@@ -191,8 +191,9 @@ def test_hosts_stand_in_the_first_line_the_manifest_and_the_result(
     assert len(servers.locked.log()) == seen
 
 
-@pytest.mark.parametrize("kind", ["prose", "bad_request", "no_choices"])
-@pytest.mark.parametrize("module", ["src.run", "src.score"])
+@pytest.mark.parametrize(
+    ("kind", "module"), [("prose", "src.run"), ("bad_request", "src.run"), ("prose", "src.score")]
+)
 def test_a_local_server_that_does_not_prove_its_schemas_is_refused(
     kind: FaultKind, module: str, tmp_path: Path
 ) -> None:

@@ -204,8 +204,9 @@ def test_the_table_names_adapter_and_hash_so_that_nobody_is_off_by_one(
     rows = [line.split() for line in shown.splitlines() if "-adapter" in line]
     assert len(rows) == 6
     best = answer(runs / "hybrid", 7).result.selected[0]
-    number, persona, adapter, served, sample, total, _, k, _, consensus = rows[0]
-    assert (number, persona, adapter) == ("1", "7", "Anxo/erisk26-task1-patient-06-adapter")
+    number, batch, persona, adapter, served, sample, total, _, k, _, consensus = rows[0]
+    assert (number, batch, persona) == ("1", "hybrid", "7")
+    assert adapter == "Anxo/erisk26-task1-patient-06-adapter"
     assert (served, sample, total) == ("0a1b2c3d", str(best.sample), str(best.total))
     assert (k, consensus) == ("5", str(answer(runs / "hybrid", 7).result.total))
 
