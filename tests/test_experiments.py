@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import subprocess
 import sys
 from collections import Counter
@@ -25,6 +26,7 @@ from model_runs import (
     holds_key,
     manifest,
     result,
+    run,
     start,
     tagged,
     turns,
@@ -352,3 +354,19 @@ def test_30_samples_at_a_token_limit_finish_without_a_failure(limited: Limited) 
     nano = [entry for entry in limited.server.log() if entry["model"] == "gpt-5-nano"]
     assert sum(e["prompt_tokens"] + BUDGET for e in nano if e["answered"]) > 3 * TOKENS
     assert sum(entry["status"] == 429 for entry in nano) < 0.1 * len(nano)
+
+
+def test_the_driver_takes_less_than_20_ms_of_the_processor_a_turn(tmp_path: Path) -> None:
+    spent, turns_held = [], []
+    with fake_process() as server:
+        for samples in (3, 30):  # their difference leaves out the start of the program
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            name = f"run=of-{samples}"
+            ended = run(server.url, tmp_path, "experiment=hybrid", f"samples={samples}", name)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            assert ended.returncode == 0, ended.stderr
+            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+            turns_held.append(len(tagged(tmp_path / f"of-{samples}" / "persona-07", "turn")))
+    overhead = (spent[1] - spent[0]) / (turns_held[1] - turns_held[0])
+    sys.stdout.write(f"{1000 * overhead:.1f} ms of the processor a turn, {sum(turns_held)} turns\n")
+    assert overhead < 0.020
