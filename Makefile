@@ -13,8 +13,8 @@ test: setup  ## every test
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: setup  ## style, types, import direction, size
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src serving tests
+	$(BIN)/ruff format --check src serving tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/size.py

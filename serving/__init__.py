@@ -1,0 +1,1 @@
+"""Serving models with vLLM: command lines, the life of a server, adapters, checks."""
