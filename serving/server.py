@@ -17,4 +17,4 @@ class ServerCommand:
     environment: Mapping[str, str]
     """Variables set beside those of the launcher."""
     identity: str
-    """Hash of the command line and of the adapters' content: what a check of this server held for."""
+    """Hash of the command line and of the adapters' content: what a check was made for."""
