@@ -16,7 +16,6 @@ from src.errors import InputError
 from src.prompts import load_yaml, located
 
 Code = Annotated[str, StringConstraints(pattern=r"^6[A-E][0-9][0-9A-Z]$")]
-Block = Annotated[str, StringConstraints(pattern=r"^6[A-E][0-9]$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 CODE_SHAPE = re.compile(r"[0-9A-Z]{3,4}")
@@ -57,8 +56,6 @@ class Family(BaseModel):
     family: Text
     """The short name that cohorts and tables use."""
     title: Text
-    blocks: tuple[Block, ...] = Field(min_length=1)
-    """First three characters of the family's codes; a residual code belongs here by them."""
     definition: Text
     source: Literal["project summary"]
     entries: dict[Code, Entry]
@@ -66,13 +63,14 @@ class Family(BaseModel):
     """Codes that have a title but no entry: residual ones (…Y, …Z) and those out of scope."""
 
     @model_validator(mode="after")
-    def _codes_fit(self) -> Self:
-        for code in (*self.entries, *self.other_titles):
-            if code[:3] not in self.blocks:
-                raise ValueError(f"{code} lies outside the blocks {', '.join(self.blocks)}")
+    def _each_code_once(self) -> Self:
         if both := sorted(self.entries.keys() & self.other_titles):
             raise ValueError(f"{both[0]} stands in entries and in other_titles")
         return self
+
+    def blocks(self) -> frozenset[str]:
+        """Return the first three characters of its codes; any other such code belongs here too."""
+        return frozenset(code[:3] for code in self.titles())
 
     def titles(self) -> dict[str, str]:
         """Return the title of every code, in the order of codes."""
@@ -104,10 +102,10 @@ class Reference:
             if slug(family.family) != path.stem:
                 expected = f"{slug(family.family)}.yaml"
                 raise InputError(f"{path}: the family {family.family} belongs in {expected}")
-            for block in family.blocks:
+            for block in sorted(family.blocks()):
                 if block in self._blocks:
                     taken = self._blocks[block].family
-                    raise InputError(f"{path}: blocks: {block} belongs to {taken} already")
+                    raise InputError(f"{path}: codes in {block} belong to {taken} already")
                 self._blocks[block] = family
             self._families[path.stem] = family
             self._entries |= family.entries
