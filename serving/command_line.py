@@ -1,0 +1,128 @@
+"""From settings to the exact command line of each server."""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from serving.adapters import Adapter, allowed_rank, find_adapters
+from serving.server import ServerCommand
+from serving.settings import Flag, LaunchSettings, ServerSettings
+from src.errors import InputError
+from src.prompts import ROOT, located, shown
+
+MODULE = "vllm.entrypoints.openai.api_server"
+UNSET = ("VLLM_PORT", "VLLM_API_KEY")
+"""Variables of the launcher that no server may inherit: two servers would want one port."""
+OWN_FLAGS = frozenset(
+    {
+        *("host", "port", "api_key", "model", "served_model_name", "revision"),
+        *("tokenizer_revision", "dtype", "chat_template", "max_model_len", "max_num_seqs"),
+        *("gpu_memory_utilization", "tensor_parallel_size", "data_parallel_size"),
+        *("enable_lora", "lora_modules", "max_lora_rank", "max_loras", "max_cpu_loras"),
+    }
+)
+"""Flags that follow from other keys, or are chosen at the start."""
+
+
+def commands(settings: LaunchSettings, shares: Mapping[str, float]) -> tuple[ServerCommand, ...]:
+    """Return one command a server; `shares` holds each GPU server's share of its card's memory."""
+    return tuple(
+        _command(name, server, settings, share=shares.get(name))
+        for name, server in settings.servers.items()
+    )
+
+
+def shell_line(command: ServerCommand) -> str:
+    """Return a line for the shell; host, port and key are left to whoever copies it."""
+    words = ["env"]
+    for name in UNSET:
+        words += ["-u", name]
+    words += [f"{key}={shlex.quote(value)}" for key, value in command.environment.items()]
+    words += ['VLLM_API_KEY="$KEY"', *(shlex.quote(word) for word in command.argv)]
+    return " ".join([*words, "--host", '"$HOST"', "--port", '"$PORT"'])
+
+
+def _command(
+    name: str, server: ServerSettings, settings: LaunchSettings, *, share: float | None
+) -> ServerCommand:
+    adapters = _adapters(server, settings)
+    words = [_python(settings.python), "-m", MODULE, *_model_flags(server)]
+    if server.device == "gpu":
+        if share is None:
+            raise InputError(f"servers.{name}.memory: neither given nor computed")
+        words += ["--gpu-memory-utilization", f"{share:g}"]
+    words += _lora_flags(server, adapters)
+    for key, value in server.flags.items():
+        words += _flag(f"servers.{name}.flags", key, value)
+    environment = {**settings.environment, **server.environment}
+    content = [words, environment, [adapter.content for adapter in adapters]]
+    return ServerCommand(
+        endpoint=name,
+        served=(server.served, *(adapter.name for adapter in adapters)),
+        argv=tuple(words),
+        environment=environment,
+        identity=hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16],
+    )
+
+
+def _adapters(server: ServerSettings, settings: LaunchSettings) -> tuple[Adapter, ...]:
+    if server.lora is None:
+        return ()
+    return find_adapters(settings.adapters, settings.personas)
+
+
+def _python(path: str) -> str:
+    """Return the interpreter's path, its links kept: a link is what makes it an environment's."""
+    given = Path(path).expanduser()
+    return str(given if given.is_absolute() else ROOT / given)
+
+
+def _model_flags(server: ServerSettings) -> list[str]:
+    words = ["--model", model_path(server.model), "--served-model-name", server.served]
+    if server.revision is not None:
+        words += ["--revision", server.revision, "--tokenizer-revision", server.revision]
+    words += ["--dtype", server.dtype, "--max-model-len", str(server.context)]
+    words += ["--max-num-seqs", str(server.sequences)]
+    words += ["--tensor-parallel-size", str(server.tensor_parallel)]
+    words += ["--data-parallel-size", str(server.replicas)]
+    if server.chat_template is not None:
+        words += ["--chat-template", str(located(server.chat_template))]
+    return words
+
+
+def model_path(model: str) -> str:
+    """Return a folder's absolute path, or the name of the hub's repository."""
+    path = located(model)
+    return str(path) if path.is_dir() or model.startswith(("models/", "/", ".", "~")) else model
+
+
+def _lora_flags(server: ServerSettings, adapters: Sequence[Adapter]) -> list[str]:
+    if server.lora is None:
+        return []
+    place = ", ".join(shown(adapter.folder) for adapter in adapters)
+    rank = allowed_rank([adapter.config.rank for adapter in adapters], place=place)
+    modules = [
+        {"name": adapter.name, "path": str(adapter.folder), "base_model_name": server.served}
+        for adapter in adapters
+    ]
+    held = max(server.lora.max_cpu_loras, server.lora.max_loras)
+    words = ["--enable-lora", "--max-lora-rank", str(rank)]
+    words += ["--max-loras", str(server.lora.max_loras), "--max-cpu-loras", str(held)]
+    return [*words, "--lora-modules", *(_json(module) for module in modules)]
+
+
+def _flag(place: str, key: str, value: Flag) -> list[str]:
+    if key in OWN_FLAGS or "-" in key:
+        raise InputError(f"{place}.{key}: not here; another key sets it, or it is written with _")
+    flag = "--" + key.replace("_", "-")
+    if value is True:
+        return [flag]
+    if value is False:
+        return ["--no-" + key.replace("_", "-")]
+    return [flag, _json(value) if isinstance(value, dict) else str(value)]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
