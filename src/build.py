@@ -92,6 +92,11 @@ class Casting:
             scorer_when=self._settings.scorer_when,
         )
 
+    @property
+    def words_max(self) -> int | None:
+        """Return the most words of a question, where the guard limits them."""
+        return self._guard.words_max if self._guard else None
+
     def truth(self, subject: str) -> Truth | None:
         """Return what a simulated person was written to be; None for anyone else."""
         settings = self._settings.patient
@@ -209,13 +214,6 @@ def refuse_unaccepted(settings: RunSettings | ScoreSettings) -> None:
                 raise InputError(
                     f"{role}.call.{key}: {settings.models[name].name} accepts none; set it to null"
                 )
-
-
-def schema_roles(settings: RunSettings) -> list[str]:
-    """Return the roles whose model must answer by a schema."""
-    by_schema = (BDISettings, MonolithSettings)
-    roles = {"scorer": settings.scorer, "interviewer": settings.interviewer}
-    return [role for role, player in roles.items() if isinstance(player, by_schema)]
 
 
 def subjects(settings: RunSettings, servers: Servers, root: Path) -> tuple[list[str], list[str]]:

@@ -55,7 +55,9 @@ def main(doc: str, root: str, action: Callable[[Sequence[str]], None]) -> None:
 def help_text(doc: str, root: str) -> str:
     """Return what the command does, every choice with its default, and every option."""
     screen = (config.CONF / f"{root}.yaml").read_text(encoding="utf-8").rstrip()
-    groups = "\n".join(f"  {group}={'|'.join(names)}" for group, names in config.options().items())
+    groups = "\n".join(
+        f"  {group}={'|'.join(names)}" for group, names in config.options(root).items()
+    )
     return (
         f"{doc.strip()}\n\n{INTENDED_USE}\n\nEvery choice (conf/{root}.yaml):\n\n{screen}\n\n"
         f"options of each group; --cfg prints what a command would use:\n{groups}\n\n{EXITS}"

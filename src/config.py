@@ -84,14 +84,20 @@ def validated(plain: dict[str, object], model: type[SettingsModel]) -> SettingsM
         raise InputError(one_line(error).removeprefix("the file: ")) from error
 
 
-def options() -> dict[str, list[str]]:
-    """Return every group of conf/ with the names of its options."""
-    skipped = {"personas", "lexicon", "checks", "prices"}  # data files, not options
-    return {
-        folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
-        for folder in sorted(CONF.iterdir())
-        if folder.is_dir() and folder.name not in skipped
-    }
+def options(root: str) -> dict[str, list[str]]:
+    """Return every group of a command's choices with the names of its options."""
+    found: dict[str, list[str]] = {}
+    for entry in OmegaConf.select(OmegaConf.load(CONF / f"{root}.yaml"), "defaults", default=()):
+        if isinstance(entry, str):
+            found |= options(entry) if entry != "_self_" else {}
+        else:
+            group = next(iter(entry)).partition("@")[0]
+            found[group] = _named(group)
+    return dict(sorted(found.items()))
+
+
+def _named(group: str) -> list[str]:
+    return sorted(file.stem for file in (CONF / group).glob("*.yaml"))
 
 
 def files(settings: BaseModel) -> dict[str, File]:
@@ -141,7 +147,7 @@ def _hydra_line(message: str, overrides: Sequence[str]) -> str:
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     if found := re.search(r"Could not find '(\w+)/(\S+)'", lines[0]):
         group, option = found.groups()
-        return f"{group}={option}: no such option; choose from {', '.join(options()[group])}"
+        return f"{group}={option}: no such option; choose from {', '.join(_named(group))}"
     if found := re.search(r"Could not (?:override|append to config|delete).*?'([^']+)'", lines[0]):
         return f"{found.group(1)}: no such key; --cfg lists all"
     return lines[0]

@@ -21,9 +21,11 @@ from src.errors import DiskError, InputError, TooFewInterviews
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
 from src.llm.ledger import Prices
+from src.llm.preflight import Proofs, prove
 from src.llm.servers import Servers, open_servers
 from src.prompts import load_yaml, located, shown
 from src.provenance import manifests_of, remembered_models, settings_to_repeat
+from src.readiness import longest_prompts, refuse_too_small, server_checks
 from src.records import INTENDED_USE
 from src.settings import RunSettings
 from src.store import SubjectFolder
@@ -77,10 +79,15 @@ async def _hold_and_answer(
                 settings.models,
                 remembered=remembered_models(root, asked),
                 local_hosts=settings.local_hosts if settings.privacy == "local" else None,
+                endpoints=config.folder(settings.endpoints),
             )
         )
-        await servers.prove_schemas(build.schema_roles(settings))
         names, notes = build.subjects(settings, servers, root)
+        if servers.services:
+            longest = longest_prompts(settings, words_max=casting.words_max)
+            refuse_too_small(servers, longest)
+            needed = server_checks(settings, servers, names)
+            await prove(needed, Proofs(config.folder(settings.endpoints)))
         watch = Watch(console, prices, planned=len(names) * settings.samples)
         subjects = [
             SubjectRun(settings, casting, servers=servers, folder=root / name, watch=watch)

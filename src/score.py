@@ -31,6 +31,7 @@ from src.evaluation.scored import Scored, constants_of, measured_of, refuse_two_
 from src.interview.roles import Scorer
 from src.llm.caller import Asking, Caller
 from src.llm.ledger import Prices, ledger_of
+from src.llm.preflight import Proofs, prove, schema_check
 from src.llm.servers import open_servers
 from src.prompts import load_yaml, located
 from src.records import INTENDED_USE, Assessment, Call, Failure
@@ -150,11 +151,16 @@ async def _scorers(
     scorer_for = build.scorer_of(settings.scorer)
     local = settings.local_hosts if settings.privacy == "local" else None
     async with open_servers(
-        settings.asked_models, settings.models, remembered={}, local_hosts=local
+        settings.asked_models,
+        settings.models,
+        remembered={},
+        local_hosts=local,
+        endpoints=config.folder(settings.endpoints),
     ) as servers:
         for line in servers.introduction:
             console.print(line)
-        await servers.prove_schemas(servers.chosen)
+        ours = (s for s in servers.services.values() if s.model.settings.backend == "vllm")
+        await prove(map(schema_check, ours), Proofs(config.folder(settings.endpoints)))
 
         def asking(role: str, number: int) -> Asking:
             model = servers.services[role].model

@@ -20,6 +20,7 @@ def model_settings(url: str, name: str = GEMMA, **changes: object) -> ModelSetti
     usual: dict[str, object] = {
         "name": name,
         "base_url": url,
+        "endpoint": None,
         "backend": "openai" if paid else "vllm",
         "key_env": "OPENAI_API_KEY" if paid else None,
         "calls": 64,

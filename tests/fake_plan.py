@@ -84,6 +84,8 @@ class Served(Strict):
     """`bucket` fills steadily, as the paid API's; `sliding` counts the last window exactly."""
     writes_cost: bool = False
     """Whether the usage names tokens written to the cache."""
+    weights: str | None = None
+    """What its probabilities depend on; None: its name. Two with the same are one model."""
 
 
 LUNA = ("none", "low", "medium", "high")

@@ -98,16 +98,29 @@ def completed(
         completion=min(budget, -(-len(content) // BYTES_PER_TOKEN) + thought),
         reasoning=min(budget, thought) if reasons else None,
     )
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
+    if body.get("logprobs"):
+        choice["logprobs"] = probabilities(message["content"], model.weights or model.name)
     response = {
         "id": f"chatcmpl-{number:06}",
         "object": "chat.completion",
         "created": 1_700_000_000 + number,
         "model": model.name,
         "system_fingerprint": f"request-{number}",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "choices": [choice],
         "usage": usage.told(writes=model.writes_cost),
     }
     return response, usage
+
+
+def probabilities(text: str, weights: str) -> dict[str, Any]:
+    """Return made-up logprobs of a text's words, which the weights decide alone."""
+    return {
+        "content": [
+            {"token": f"t{digest(weights, n) % 50}", "logprob": -digest(weights, n, "p") / 2**32}
+            for n, _ in enumerate(text.split())
+        ]
+    }
 
 
 def distorted(

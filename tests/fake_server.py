@@ -122,6 +122,7 @@ class FakeServer:
         listed = [
             {"id": model.name, "object": "model", "owned_by": "fake", "created": 1_700_000_000}
             | ({"shutdown_date": model.shutdown_date} if model.shutdown_date else {})
+            | ({} if model.profile == "openai" else {"max_model_len": model.context})
             for model in self.plan.models
         ]
         entry.status, entry.delivered = 200, True

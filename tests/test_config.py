@@ -12,7 +12,9 @@ from src import build, config, run
 from src.errors import InputError
 from src.settings import RunSettings, ScoreSettings
 
-OPTIONS = [f"{group}={option}" for group, options in config.options().items() for option in options]
+OPTIONS = [
+    f"{group}={option}" for group, options in config.options("config").items() for option in options
+]
 OFFLINE = ("experiment=offline",)
 BAD_PERSONAS = [
     "0", "21", "07", "07x", "on", "true", "7.0", "1_0", "1e3", "-1", "[]", "[1,1]", "null",
@@ -43,14 +45,14 @@ def test_every_option_of_every_group_composes_and_validates(option: str) -> None
     config.read_settings("config", RunSettings, [*OFFLINE, option])
 
 
-@pytest.mark.parametrize("experiment", config.options()["experiment"])
+@pytest.mark.parametrize("experiment", config.options("config")["experiment"])
 def test_every_experiment_builds_its_players(experiment: str) -> None:
     settings = config.read_settings("config", RunSettings, [f"experiment={experiment}"])
     build.Casting(settings)
     build.analyst(settings.analyst)
 
 
-@pytest.mark.parametrize("scorer", config.options()["scorer"])
+@pytest.mark.parametrize("scorer", config.options("config")["scorer"])
 def test_every_scorer_scores_recorded_conversations(scorer: str) -> None:
     config.read_settings("score", ScoreSettings, [f"scorer={scorer}"])
 

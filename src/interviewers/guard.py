@@ -109,6 +109,7 @@ class Guard:
         rules, self._lexicon = self._rules, Lexicon({})
         for name in Lists.model_fields:
             self._lexicon.add(getattr(rules, name), name)
+        self.words_max = rules.limits.words
         self._label = _labelled(rules.labels, start=r"(?:^|\()\W*")
         self._stripped = _labelled(rules.strip.labels, start=r"\A\W*")
 

@@ -6,6 +6,7 @@ parameter handling passed by: the body goes as it is, which costs a fraction of 
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -28,6 +29,16 @@ REFUSALS = {
 """What a refused request is, by words in its code or message."""
 
 
+@dataclass(frozen=True)
+class Listed:
+    """What a server says of a model that it lists."""
+
+    ends: str | None
+    """Day of its announced end."""
+    window: int | None
+    """Tokens of its window (vLLM)."""
+
+
 class Model:
     """One served model: its client, permits and rate; shared by everyone who asks it."""
 
@@ -37,12 +48,13 @@ class Model:
 
         if key and not (key.strip().isascii() and key.strip().isprintable()):
             raise ServerError(f"{settings.key_env} holds what no key can; copy it again")
-        self.settings = settings
+        assert settings.base_url is not None
+        self.settings, self._where = settings, settings.base_url
         self._errors = openai
         self._key = (key or "").strip()
         self._client = openai.AsyncOpenAI(
             api_key=self._key or "none",
-            base_url=settings.base_url,
+            base_url=self._where,
             max_retries=0,
             # our own servers are asked directly: a proxy would see the text, or not find them
             http_client=openai.DefaultAsyncHttpxClient(trust_env=settings.backend != "vllm"),
@@ -57,19 +69,22 @@ class Model:
     async def close(self) -> None:
         await self._client.close()
 
-    async def listed(self) -> dict[str, str | None]:
-        """Return the models that the server lists by name, with the day of an announced end."""
+    async def listed(self) -> dict[str, Listed]:
+        """Return the models that the server lists, by name."""
         answer = await self._send("GET", "/models", None, seconds=LIST_TIMEOUT)
         try:
-            return {str(model["id"]): model.get("shutdown_date") for model in answer["data"]}
+            return {
+                str(model["id"]): Listed(model.get("shutdown_date"), model.get("max_model_len"))
+                for model in answer["data"]
+            }
         except (KeyError, TypeError) as error:
-            raise ModelFailed(f"{self.settings.base_url}/models lists nothing") from error
+            raise ModelFailed(f"{self._where}/models lists nothing") from error
 
     async def tokens_of(self, name: str, messages: Sequence[Message]) -> int | None:
         """Return how many tokens a prompt takes, where the server counts them (vLLM)."""
         if self.settings.backend != "vllm":
             return None
-        root = self.settings.base_url.rstrip("/").removesuffix("/v1")
+        root = self._where.rstrip("/").removesuffix("/v1")
         body = {"model": name, "messages": messages}
         try:
             answer = await self._send("POST", f"{root}/tokenize", body, seconds=LIST_TIMEOUT)
@@ -108,7 +123,7 @@ class Model:
         seconds: float,
         label: str = "",
     ) -> Mapping[str, Any]:
-        errors, where = self._errors, self.settings.base_url
+        errors, where = self._errors, self._where
         options: Any = {"timeout": seconds, "headers": {LABEL: label} if label else {}}
         send = self._client.get if method == "GET" else self._client.post
         more: Any = {} if body is None else {"body": body}

@@ -36,6 +36,8 @@ class Endpoint(Record):
     """Random, new at every start of the server."""
     identity: str
     """Hash of the server's command line and of its adapters' content."""
+    served: tuple[str, ...]
+    """Names that it lists: the model, then its adapters."""
     log: str
     """The server's log file, absolute."""
     changed: datetime

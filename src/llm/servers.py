@@ -9,19 +9,18 @@ import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from src.errors import InputError, ModelFailed, ServerError
-from src.llm.client import Model
-from src.llm.responses import read_response
-from src.llm.structured import canary_holds, canary_messages, canary_schema
+from src.llm.client import Listed, Model
+from src.llm.endpoints import Endpoint, endpoint_path, read_endpoint
 from src.settings import ModelSettings
 
 WAYS_ON = (
     "start the servers (conf/models says where they are looked for), choose another scorer "
     "(scorer=lexical needs none), or run experiment=offline"
 )
-CANARY_TOKENS, CANARY_TIMEOUT = 64, 20.0
 PERSONA_ROLE = "patient"
 """The role in which a model is an adapter of its own for each subject."""
 Asked = Mapping[str, Sequence[str]]
@@ -35,8 +34,16 @@ class Service:
     key: str
     """Name in `models`."""
     model: Model
-    listed: Mapping[str, str | None]
-    """Everything that its server lists, with the day of an announced end."""
+    listed: Mapping[str, Listed]
+    """Everything that its server lists."""
+    endpoint: Endpoint | None
+    """The endpoint file that said where it is; None where the configuration did."""
+
+    @property
+    def window(self) -> int:
+        """Return the tokens of its window, as its server says or as is configured."""
+        told = [one.window for one in self.listed.values() if one.window]
+        return min([self.model.settings.context, *told])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,38 +84,8 @@ class Servers:
         return [
             f"{service.model.settings.name} is announced to end on {day}"
             for service in {service.key: service for service in self.services.values()}.values()
-            if (day := service.listed.get(service.model.settings.name))
+            if (one := service.listed.get(service.model.settings.name)) and (day := one.ends)
         ]
-
-    async def prove_schemas(self, roles: Iterable[str]) -> None:
-        """Raise a `ServerError` unless the local servers of these roles enforce a JSON schema.
-
-        A canary asks for prose under a schema that leaves one answer. Where every answer is paid
-        for, the first real one is the proof, since each is read strictly.
-        """
-        for role in roles:
-            service = self.services.get(role)
-            if service is None or service.model.settings.backend != "vllm":
-                continue
-            name = service.model.settings.name
-            schema = {"name": "canary", "strict": True, "schema": canary_schema()}
-            body = {
-                "model": name,
-                "messages": canary_messages(),
-                "max_tokens": CANARY_TOKENS,
-                "temperature": 0.0,
-                "response_format": {"type": "json_schema", "json_schema": schema},
-            }
-            label = "preflight/0/0/canary"
-            try:
-                answer = await service.model.chat(
-                    body, seconds=CANARY_TIMEOUT, tokens=CANARY_TOKENS, label=label
-                )
-                held = canary_holds(read_response(answer, whole=False).text)
-            except (ModelFailed, ValueError) as error:
-                raise ServerError(f"{name}: {error}; {WAYS_ON}") from error
-            if not held:
-                raise ServerError(f"{name}: its server does not enforce JSON schemas; {WAYS_ON}")
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -123,23 +100,28 @@ async def open_servers(
     *,
     remembered: Mapping[str, str],
     local_hosts: Sequence[str] | None,
+    endpoints: Path,
 ) -> AsyncIterator[Servers]:
     """Choose each role's model and keep its client open for the block.
 
     `remembered` holds what a run folder chose before: then nothing else will do. `local_hosts`
-    names hosts that may see text beside this machine; None: any host may.
+    names hosts that may see text beside this machine and those of the endpoint files in the folder
+    `endpoints`; None: any host may.
     """
     wanted = {role: (remembered[role],) if role in remembered else asked[role] for role in asked}
-    candidates = {name: models[name] for names in wanted.values() for name in names}
+    every = dict.fromkeys(name for names in wanted.values() for name in names)
+    doors = {name: door_of(models[name], endpoints) for name in every}
     if local_hosts is not None:
-        refuse_remote(candidates.values(), local_hosts)
-    opened = {name: Model(settings, key_of(settings)) for name, settings in candidates.items()}
+        refuse_remote(doors.values(), local_hosts)
+    opened = {name: Model(door.settings, door.key) for name, door in doors.items()}
     try:
         listed = await _listed(opened)
         services = {}
         for role, names in wanted.items():
             key = _first_listed(role, names, models, listed, fixed=role in remembered)
-            services[role] = Service(key=key, model=opened[key], listed=listed[key])
+            services[role] = Service(
+                key=key, model=opened[key], listed=listed[key], endpoint=doors[key].endpoint
+            )
         yield Servers(services=services)
     finally:
         await asyncio.gather(*(model.close() for model in opened.values()))
@@ -147,17 +129,50 @@ async def open_servers(
 
 def hosts_of(models: Iterable[ModelSettings]) -> tuple[str, ...]:
     """Return the hosts of some models, each once, in order."""
-    urls = [urlsplit(model.base_url) for model in models]
+    urls = [urlsplit(model.base_url or "") for model in models]
     return tuple(
         dict.fromkeys(f"{u.hostname}:{u.port}" if u.port else f"{u.hostname}" for u in urls)
     )
 
 
-def refuse_remote(models: Iterable[ModelSettings], local_hosts: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class Door:
+    """Where a model answers, and what opens it."""
+
+    settings: ModelSettings
+    """With its address, wherever that came from."""
+    endpoint: Endpoint | None
+
+    @property
+    def key(self) -> str | None:
+        """Return the key; a missing one is a `ServerError`."""
+        return self.endpoint.key if self.endpoint else key_of(self.settings)
+
+
+def door_of(model: ModelSettings, endpoints: Path) -> Door:
+    """Return where a model answers; a server that is not ready is a `ServerError`."""
+    if model.base_url is not None or model.endpoint is None:
+        return Door(model, None)
+    path = endpoint_path(endpoints, model.endpoint)
+    endpoint = read_endpoint(endpoints, model.endpoint)
+    if endpoint is None:
+        raise ServerError(f"{model.name}: no server of ours runs ({path.name}); {WAYS_ON}")
+    job = f" (job {endpoint.job})" if endpoint.job else ""
+    if endpoint.state == "starting":
+        wait = f"python -m serving.wait endpoints=[{endpoint.name}]"
+        raise ServerError(f"{model.name}: its server{job} is still starting; {wait} waits for it")
+    if endpoint.state == "ended":
+        raise ServerError(f"{model.name}: its server{job} has ended, see {endpoint.log}; {WAYS_ON}")
+    return Door(model.model_copy(update={"base_url": endpoint.base_url}), endpoint)
+
+
+def refuse_remote(doors: Iterable[Door], local_hosts: Sequence[str]) -> None:
     """Raise an `InputError` where text would go to a host that is not ours."""
-    for model in models:
-        host = urlsplit(model.base_url).hostname or ""
-        if not (_loopback(host) or host in {name.lower() for name in local_hosts}):
+    for door in doors:
+        model = door.settings
+        host = urlsplit(model.base_url or "").hostname or ""
+        ours = door.endpoint or _loopback(host) or host in {name.lower() for name in local_hosts}
+        if not ours:
             raise InputError(
                 f"privacy=local: {model.name} is on {host}, which would see the conversation; "
                 f"set privacy=remote, name it in local_hosts=[{host}], or choose a local model"
@@ -182,11 +197,11 @@ def adapter_of(subject: str, listed: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-async def _listed(opened: Mapping[str, Model]) -> dict[str, dict[str, str | None]]:
+async def _listed(opened: Mapping[str, Model]) -> dict[str, dict[str, Listed]]:
     """Return what each model's server lists; every server is asked once, all at the same time."""
     one_each = {model.settings.base_url: model for model in opened.values()}
 
-    async def ask(model: Model) -> dict[str, str | None]:
+    async def ask(model: Model) -> dict[str, Listed]:
         try:
             return await model.listed()
         except (ModelFailed, ServerError) as error:
@@ -201,7 +216,7 @@ def _first_listed(
     role: str,
     names: Sequence[str],
     models: Mapping[str, ModelSettings],
-    listed: Mapping[str, Mapping[str, str | None]],
+    listed: Mapping[str, Mapping[str, Listed]],
     *,
     fixed: bool,
 ) -> str:

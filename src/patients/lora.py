@@ -68,13 +68,7 @@ class LoraPatient:
 
     async def reply(self, turns: Turns, question: Question) -> Answer:
         """Answer a question; raise `PatientFailed` where there is nothing to work with."""
-        request = Request(
-            messages=patient_view(turns, question.text, system=self._system),
-            settings=self._settings.call,
-            turn=len(turns) + 1,
-            stop=self._settings.stop,
-            stop_token_ids=self._settings.stop_token_ids,
-        )
+        request = persona_request(self._settings, turns, question.text, system=self._system)
         try:
             reply = await self._asking.ask(request)
         except ModelFailed as error:
@@ -91,6 +85,19 @@ class LoraPatient:
             flags=(*flags, *flags_of(text, self._signs)),
             calls=reply.calls,
         )
+
+
+def persona_request(
+    settings: LoraSettings, turns: Turns, question: str, *, system: str | None
+) -> Request:
+    """Return what a persona's model is sent."""
+    return Request(
+        messages=patient_view(turns, question, system=system),
+        settings=settings.call,
+        turn=len(turns) + 1,
+        stop=settings.stop,
+        stop_token_ids=settings.stop_token_ids,
+    )
 
 
 def cleaned(raw: str, leaks: Leaks) -> tuple[str, list[str]]:

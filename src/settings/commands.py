@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from src.settings.form import Positive, Seconds, Settings
+from src.settings.form import Positive, Seconds, Settings, Share
 from src.settings.models import ModelSettings
 from src.settings.players import (
     BDISettings,
@@ -39,6 +39,11 @@ class LimitSettings(Settings):
     attempts: Positive
 
 
+class PreflightSettings(Settings):
+    samples: Annotated[str, Field(min_length=1)]
+    truncated_max: Share
+
+
 def refuse_unknown(asked: dict[str, tuple[str, ...]], models: dict[str, ModelSettings]) -> None:
     """Raise a `ValueError` for a model that a role asks and nobody describes."""
     for role, names in asked.items():
@@ -60,6 +65,8 @@ class RunSettings(Settings):
     limits: LimitSettings
     privacy: Literal["local", "remote"]
     local_hosts: tuple[str, ...]
+    endpoints: Annotated[str, Field(min_length=1)]
+    preflight: PreflightSettings
     price_list: Annotated[str, Field(min_length=1)]
     models: dict[str, ModelSettings]
     interviewer: Annotated[
@@ -125,6 +132,7 @@ class ScoreSettings(Settings):
     scorer: ScorerSettings
     privacy: Literal["local", "remote"]
     local_hosts: tuple[str, ...]
+    endpoints: Annotated[str, Field(min_length=1)]
     interviews: Positive
     seed: Annotated[int, Field(ge=0, lt=2**31)]
     price_list: Annotated[str, Field(min_length=1)]

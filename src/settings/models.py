@@ -24,7 +24,10 @@ class ModelSettings(Settings):
     """One served model: where it is, what its API accepts, how much may be asked of it."""
 
     name: Annotated[str, Field(min_length=1)]
-    base_url: Annotated[str, Field(pattern=r"^https?://")]
+    base_url: Annotated[str, Field(pattern=r"^https?://")] | None
+    """Where it is; None: where the endpoint file says."""
+    endpoint: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")] | None
+    """Name of the endpoint file that a server of ours writes (serving/launch.py)."""
     backend: Literal["openai", "vllm"]
     key_env: str | None
     calls: Positive
@@ -38,14 +41,22 @@ class ModelSettings(Settings):
 
     @field_validator("base_url")
     @classmethod
-    def _plain_address(cls, value: str) -> str:
+    def _plain_address(cls, value: str | None) -> str | None:
         """Refuse what no request could be sent to, and what holds a secret."""
+        if value is None:
+            return None
         parts = urlsplit(value)  # raises a ValueError of its own for a broken address
         if not parts.hostname or parts.port == 0:
             raise ValueError("names no host and port")
         if parts.username or parts.password or parts.query:
             raise ValueError("holds more than an address; a key belongs into key_env")
         return value
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> "ModelSettings":
+        if self.base_url is None and self.endpoint is None:
+            raise ValueError(f"{self.name} is nowhere: give it a base_url or an endpoint")
+        return self
 
     @model_validator(mode="after")
     def _known_effort(self) -> "ModelSettings":

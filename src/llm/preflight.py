@@ -1,0 +1,239 @@
+"""What is proved of a server before a run relies on it; once for each start of a server of ours.
+
+A server without an endpoint file tells nobody when it was started: of it, only the schema canary is
+asked, and every time. On paid endpoints the first real answer is the proof, since each is read
+strictly.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from src.errors import ModelFailed, ServerError
+from src.llm.caller import Request, body_of
+from src.llm.endpoints import Endpoint
+from src.llm.responses import read_response
+from src.llm.servers import PERSONA_ROLE, WAYS_ON, Servers, Service
+from src.llm.structured import canary_holds, canary_messages, canary_schema
+from src.records import Record
+
+SHORT, PATIENT = 20.0, 90.0
+"""Seconds: for one short answer; for the first logprobs, which a server compiles code for."""
+CANARY_TOKENS = 64
+PADDING = "<pad>"
+FIRST_TOKENS = 8
+"""Tokens whose probabilities are compared."""
+SAME = 1e-4
+"""Log-probabilities nearer than this are the same: one model gives itself the same ones."""
+Label = Annotated[str, Field(min_length=1)]
+
+
+class Samples(Record):
+    """What adapters are asked, `prompts/preflight.yaml`."""
+
+    compared: Label
+    """The prompt whose answer's probabilities are compared."""
+    replies: Annotated[tuple[Label, ...], Field(min_length=1)]
+    """Questions that a persona answers, to see whether it comes to an end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing to prove of a server."""
+
+    what: str
+    """What holds if it does not fail; the same text, the same check."""
+    endpoint: Endpoint | None
+    act: Callable[[], Awaitable[None]]
+    """Raises `ServerError` where it does not hold."""
+
+
+class Proofs:
+    """What was proved of a server since it was started, beside its endpoint file."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder of the endpoint files."""
+        self._folder = folder
+
+    def hold(self, check: Check) -> bool:
+        return check.endpoint is not None and check.what in self._read(check.endpoint)
+
+    def note(self, check: Check) -> None:
+        """Write down that it held; a reader sees the old file or the new one."""
+        if check.endpoint is None:
+            return
+        found = [*self._read(check.endpoint), check.what]
+        path = self._path(check.endpoint)
+        draft = path.with_suffix(f".{check.endpoint.start}.draft")
+        draft.write_text(json.dumps({"of": _start(check.endpoint), "held": found}, indent=1))
+        draft.replace(path)
+
+    def _path(self, endpoint: Endpoint) -> Path:
+        return self._folder / f"{endpoint.name}.proofs.json"
+
+    def _read(self, endpoint: Endpoint) -> list[str]:
+        try:
+            found = json.loads(self._path(endpoint).read_text(encoding="utf-8"))
+            return list(found["held"]) if found["of"] == _start(endpoint) else []
+        except (OSError, ValueError, KeyError, TypeError):  # no proof, then: it is made anew
+            return []
+
+
+def _start(endpoint: Endpoint) -> list[str | None]:
+    return [endpoint.job, endpoint.start, endpoint.identity]
+
+
+def checks(
+    servers: Servers,
+    *,
+    schema_roles: Iterable[str],
+    subjects: Sequence[str],
+    samples: Samples,
+    persona: Callable[[str], Request],
+    truncated_max: float,
+) -> list[Check]:
+    """Return what to prove of our own servers before a run with these subjects.
+
+    `persona` makes the request for a reply to a question, with the settings of the interviews.
+    """
+    ours = {role: s for role, s in servers.services.items() if s.model.settings.backend == "vllm"}
+    found = [schema_check(ours[role]) for role in schema_roles if role in ours]
+    started = {role: service for role, service in ours.items() if service.endpoint}
+    found += [
+        reply_check(service, service.model.settings.name)
+        for role, service in started.items()
+        if role != PERSONA_ROLE
+    ]
+    if PERSONA_ROLE in started:
+        service = started[PERSONA_ROLE]
+        names = [name for s in subjects if (name := servers.served(s)[PERSONA_ROLE])]
+        found.append(difference_check(service, names, samples.compared))
+        requests = [persona(question) for question in samples.replies]
+        found += [ending_check(service, name, requests, truncated_max) for name in names]
+    return list({check.what: check for check in found}.values())
+
+
+async def prove(found: Iterable[Check], proofs: Proofs) -> None:
+    """Make each check that did not hold before; raise the first `ServerError`."""
+    for check in found:
+        if not proofs.hold(check):
+            await check.act()
+            proofs.note(check)
+
+
+def schema_check(service: Service) -> Check:
+    """Ask for prose under a schema that leaves one answer: only an enforced schema gives it."""
+    name = service.model.settings.name
+
+    async def act() -> None:
+        schema = {"name": "canary", "strict": True, "schema": canary_schema()}
+        form = {"type": "json_schema", "json_schema": schema}
+        body = _body(name, canary_messages(), tokens=CANARY_TOKENS) | {"response_format": form}
+        if not canary_holds(_text(await _asked(service, body, SHORT, what="canary"))):
+            raise ServerError(f"{name}: its server does not enforce JSON schemas; {WAYS_ON}")
+
+    return Check(what=f"{name} keeps to a JSON schema", endpoint=service.endpoint, act=act)
+
+
+def reply_check(service: Service, name: str) -> Check:
+    """Ask for one token: nothing, or padding, is what a wrong number format gives."""
+
+    async def act() -> None:
+        body = _body(name, [{"role": "user", "content": "Hello"}], tokens=1)
+        text = _text(await _asked(service, body, PATIENT, what="reply"))
+        if not text.strip() or PADDING in text:
+            raise ServerError(
+                f"{name}: its server generates nothing; look at its log, and serve it in bfloat16"
+            )
+
+    return Check(what=f"{name} answers", endpoint=service.endpoint, act=act)
+
+
+def difference_check(service: Service, names: Sequence[str], prompt: str) -> Check:
+    """Compare the probabilities of an answer: an adapter without effect has its base's."""
+    base = service.model.settings.name
+
+    async def act() -> None:
+        found = {}
+        for name in (base, *names):
+            body = _body(name, [{"role": "user", "content": prompt}], tokens=FIRST_TOKENS)
+            body |= {"logprobs": True, "top_logprobs": 1}
+            answer = await _asked(service, body, PATIENT, what="compare")
+            found[name] = _probabilities(answer, name)
+        for one, other in combinations(found, 2):
+            if _same(found[one], found[other]):
+                raise ServerError(
+                    f"{other}: answers exactly as {one}: its adapter has no effect; check its "
+                    "target modules and weights, then start the server again"
+                )
+
+    return Check(
+        what=f"{', '.join(sorted(names))} differ from {base} and each other",
+        endpoint=service.endpoint,
+        act=act,
+    )
+
+
+def ending_check(
+    service: Service, name: str, requests: Sequence[Request], truncated_max: float
+) -> Check:
+    """Ask for whole replies: a persona that never comes to an end was trained without one."""
+
+    async def act() -> None:
+        cut = 0
+        for number, request in enumerate(requests):
+            budget, settings = request.settings.max_tokens, service.model.settings
+            body = body_of(request, name, settings, budget=budget, seed=number)
+            answer = await _asked(service, body, PATIENT, what="ending", tokens=budget)
+            cut += read_response(answer, whole=False).truncated
+        if cut > truncated_max * len(requests):
+            raise ServerError(
+                f"{name}: {cut} of {len(requests)} replies were cut off at their token limit; "
+                "check its stop tokens, or raise patient.call.max_tokens"
+            )
+
+    return Check(what=f"{name} brings its replies to an end", endpoint=service.endpoint, act=act)
+
+
+def _body(name: str, messages: Sequence[Mapping[str, str]], *, tokens: int) -> dict[str, Any]:
+    return {"model": name, "messages": messages, "max_tokens": tokens, "temperature": 0.0}
+
+
+async def _asked(
+    service: Service, body: Mapping[str, Any], seconds: float, *, what: str, tokens: int = 0
+) -> Mapping[str, Any]:
+    label = f"preflight/0/0/{what}"
+    weight = tokens or int(body["max_tokens"])
+    try:
+        return await service.model.chat(body, seconds=seconds, tokens=weight, label=label)
+    except ModelFailed as error:
+        raise ServerError(f"{body['model']}: {error}; {WAYS_ON}") from error
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    try:
+        return read_response(answer, whole=False).text
+    except ModelFailed as error:
+        raise ServerError(f"{error}; {WAYS_ON}") from error
+
+
+def _probabilities(answer: Mapping[str, Any], name: str) -> list[tuple[str, float]]:
+    try:
+        tokens = answer["choices"][0]["logprobs"]["content"]
+        found = [(str(one["token"]), float(one["logprob"])) for one in tokens]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ServerError(f"{name}: its server tells no logprobs; {WAYS_ON}") from error
+    if not found:
+        raise ServerError(f"{name}: its server generates nothing; look at its log")
+    return found
+
+
+def _same(one: list[tuple[str, float]], other: list[tuple[str, float]]) -> bool:
+    return len(one) == len(other) and all(
+        a == b and abs(x - y) < SAME for (a, x), (b, y) in zip(one, other, strict=True)
+    )
