@@ -43,7 +43,7 @@ class Skill(Record):
     family: Name
     title: Line
     when: Line
-    """The situation in which to load it; the only part that the system prompt shows."""
+    """The situation in which to load it: with id and title, all that the system prompt shows."""
     text: Annotated[str, Field(min_length=1)]
     """Three headings, in the order of `HEADINGS`, each with something under it."""
     reviewed_by: Line | None
