@@ -6,20 +6,22 @@ reviewed it unless an entry says so, and it serves research on simulated patient
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from src.errors import InputError
-from src.prompts import load_yaml, located
+from src.prompts import SHOWN_AT_MOST, load_yaml, located
 
 Code = Annotated[str, StringConstraints(pattern=r"^6[A-E][0-9][0-9A-Z]$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
-CODE_SHAPE = re.compile(r"[0-9A-Z]{3,4}")
+CODE_SHAPE = re.compile(r"(?=.*[0-9])[0-9A-Z]{2,6}")
 """What a code looks like, right or wrong; anything else is taken for a title."""
+STEM = 5
+"""Letters that two words share to count as one: `depression` and `depressive`."""
 
 
 class Boundary(BaseModel):
@@ -145,11 +147,14 @@ class Reference:
         return family.family if family else None
 
     def category(self, name: str) -> str:
-        """Return a family's definition and members, by a code, a block, an id or its name."""
-        family = self._families.get(slug(name)) or self._blocks.get(base(name)[:3])
+        """Return a family's definition and members, by a code, a block, its name or its title."""
+        named = {slug(family.title): family for family in self._families.values()} | self._families
+        family = named.get(slug(name)) or self._blocks.get(base(name)[:3])
         if family is None:
             known = ", ".join(self._families)
-            raise InputError(f"{name!r} is no family or code here; families: {known}")
+            raise InputError(
+                f"{name[:SHOWN_AT_MOST]!r} is no family or code here; families: {known}"
+            )
         members = [f"- {code} {title}" for code, title in family.titles().items()]
         return "\n".join([family.title, family.definition, "Members:", *members, _standing(None)])
 
@@ -178,21 +183,19 @@ class Reference:
         )
 
     def nearest(self, code: str, *, count: int = 3) -> tuple[str, ...]:
-        """Return the codes with an entry that a wrong code, or a title, may have meant."""
+        """Return the codes with an entry that a wrong code, a title or initials may have meant."""
         wanted = base(code)
-        if not CODE_SHAPE.fullmatch(wanted):
-            by_title = {entry.title.casefold(): one for one, entry in self._entries.items()}
-            close = difflib.get_close_matches(code.strip().casefold(), by_title, count, 0.5)
-            if close:
-                return tuple(by_title[title] for title in close)
-        return tuple(sorted(self.codes, key=lambda one: _distance(wanted, one))[:count])
+        if CODE_SHAPE.fullmatch(wanted):
+            return tuple(sorted(self.codes, key=lambda one: _distance(wanted, one))[:count])
+        unlike = {one: _unlikeness(code, entry.title) for one, entry in self._entries.items()}
+        return tuple(sorted(self.codes, key=unlike.__getitem__)[:count])
 
-    def _known(self, code: str, known: dict[str, Entry] | dict[str, str]) -> str:
+    def _known(self, code: str, known: Container[str]) -> str:
         found = base(code)
         if found in known:
             return found
         near = ", ".join(f"{one} {self._titles[one]}" for one in self.nearest(code))
-        raise InputError(f"{code!r} is no code of this reference; nearest: {near}")
+        raise InputError(f"{code[:SHOWN_AT_MOST]!r} is no code of this reference; nearest: {near}")
 
 
 def _files(folder: str | Path) -> Iterator[Path]:
@@ -208,6 +211,14 @@ def _distance(wanted: str, code: str) -> tuple[int, int]:
     shared = next((n for n in range(4) if wanted[n : n + 1] != code[n]), 4)
     digits = "".join(sign for sign in wanted if sign.isascii() and sign.isalnum())[:4] or "0"
     return -shared, abs(int(digits.ljust(4, "0"), 36) - int(code, 36))
+
+
+def _unlikeness(wanted: str, title: str) -> tuple[bool, int, float]:
+    """Order by initials (`PTSD`), then by words shared, then by the likeness of the spelling."""
+    ours, theirs = (re.findall(r"[a-z]+", text.casefold()) for text in (title, wanted))
+    shared = {word[:STEM] for word in ours} & {word[:STEM] for word in theirs}
+    spelling = difflib.SequenceMatcher(None, " ".join(ours), " ".join(theirs)).ratio()
+    return theirs != ["".join(word[0] for word in ours)], -len(shared), -spelling
 
 
 def _standing(reviewed_by: str | None) -> str:

@@ -178,7 +178,9 @@ def test_a_category_names_its_members(reference: Reference) -> None:
     assert {"6B20", "6B25", "6B2Y", "6B2Z"} <= family.titles().keys()
 
 
-@pytest.mark.parametrize("name", ["6A70", "6A70.1", "6A8Z", "6A6", "mood", "Mood", " MOOD "])
+@pytest.mark.parametrize(
+    "name", ["6A70", "6A70.1", "6A8Z", "6A6", "mood", " MOOD ", "Mood disorders"]
+)
 def test_a_category_is_found_by_code_block_or_name(reference: Reference, name: str) -> None:
     assert reference.category(name).startswith("Mood disorders\n")
 
@@ -238,6 +240,11 @@ def test_a_residual_code_has_a_title_and_points_to_the_entries(reference: Refere
         ("6C4Z9", "6C4G"),
         ("Panic disorders", "6B01"),
         ("bipolar type 1 disorder", "6A60"),
+        ("generalized anxiety", "6B00"),
+        ("Depression", "6A71"),
+        ("PTSD", "6B40"),
+        ("ocd", "6B20"),
+        ("ADHD", "6A05"),
     ],
 )
 def test_a_wrong_code_is_answered_with_the_nearest(
