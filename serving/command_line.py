@@ -6,30 +6,47 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from serving.adapters import Adapter, allowed_rank, find_adapters
+from serving.lora import Adapter, highest_rank
 from serving.server import ServerCommand
 from serving.settings import Flag, LaunchSettings, ServerSettings
 from src.errors import InputError
-from src.prompts import ROOT, located, shown
+from src.prompts import ROOT, located
 
 MODULE = "vllm.entrypoints.openai.api_server"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 UNSET = ("VLLM_PORT", "VLLM_API_KEY")
 """Variables of the launcher that no server may inherit: two servers would want one port."""
 OWN_FLAGS = frozenset(
     {
         *("host", "port", "api_key", "model", "served_model_name", "revision"),
         *("tokenizer_revision", "dtype", "chat_template", "max_model_len", "max_num_seqs"),
-        *("gpu_memory_utilization", "tensor_parallel_size", "data_parallel_size"),
+        *(
+            "max_num_batched_tokens",
+            "gpu_memory_utilization",
+            "tensor_parallel_size",
+            "data_parallel_size",
+        ),
         *("enable_lora", "lora_modules", "max_lora_rank", "max_loras", "max_cpu_loras"),
     }
 )
 """Flags that follow from other keys, or are chosen at the start."""
 
 
-def commands(settings: LaunchSettings, shares: Mapping[str, float]) -> tuple[ServerCommand, ...]:
+def commands(
+    settings: LaunchSettings,
+    shares: Mapping[str, float],
+    *,
+    adapters: Sequence[Adapter],
+) -> tuple[ServerCommand, ...]:
     """Return one command a server; `shares` holds each GPU server's share of its card's memory."""
     return tuple(
-        _command(name, server, settings, share=shares.get(name))
+        _command(
+            name,
+            server,
+            settings,
+            share=shares.get(name),
+            adapters=adapters if server.lora else (),
+        )
         for name, server in settings.servers.items()
     )
 
@@ -45,9 +62,13 @@ def shell_line(command: ServerCommand) -> str:
 
 
 def _command(
-    name: str, server: ServerSettings, settings: LaunchSettings, *, share: float | None
+    name: str,
+    server: ServerSettings,
+    settings: LaunchSettings,
+    *,
+    share: float | None,
+    adapters: Sequence[Adapter],
 ) -> ServerCommand:
-    adapters = _adapters(server, settings)
     words = [_python(settings.python), "-m", MODULE, *_model_flags(server)]
     if server.device == "gpu":
         if share is None:
@@ -57,6 +78,8 @@ def _command(
     for key, value in server.flags.items():
         words += _flag(f"servers.{name}.flags", key, value)
     environment = {**settings.environment, **server.environment}
+    if server.cards is not None:
+        environment[VISIBLE] = ",".join(map(str, server.cards))
     content = [words, environment, [adapter.content for adapter in adapters]]
     return ServerCommand(
         endpoint=name,
@@ -65,12 +88,6 @@ def _command(
         environment=environment,
         identity=hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16],
     )
-
-
-def _adapters(server: ServerSettings, settings: LaunchSettings) -> tuple[Adapter, ...]:
-    if server.lora is None:
-        return ()
-    return find_adapters(settings.adapters, settings.personas)
 
 
 def _python(path: str) -> str:
@@ -85,6 +102,7 @@ def _model_flags(server: ServerSettings) -> list[str]:
         words += ["--revision", server.revision, "--tokenizer-revision", server.revision]
     words += ["--dtype", server.dtype, "--max-model-len", str(server.context)]
     words += ["--max-num-seqs", str(server.sequences)]
+    words += ["--max-num-batched-tokens", str(server.batch_tokens)]
     words += ["--tensor-parallel-size", str(server.tensor_parallel)]
     words += ["--data-parallel-size", str(server.replicas)]
     if server.chat_template is not None:
@@ -101,14 +119,12 @@ def model_path(model: str) -> str:
 def _lora_flags(server: ServerSettings, adapters: Sequence[Adapter]) -> list[str]:
     if server.lora is None:
         return []
-    place = ", ".join(shown(adapter.folder) for adapter in adapters)
-    rank = allowed_rank([adapter.config.rank for adapter in adapters], place=place)
     modules = [
         {"name": adapter.name, "path": str(adapter.folder), "base_model_name": server.served}
         for adapter in adapters
     ]
     held = max(server.lora.max_cpu_loras, server.lora.max_loras)
-    words = ["--enable-lora", "--max-lora-rank", str(rank)]
+    words = ["--enable-lora", "--max-lora-rank", str(highest_rank(adapters))]
     words += ["--max-loras", str(server.lora.max_loras), "--max-cpu-loras", str(held)]
     return [*words, "--lora-modules", *(_json(module) for module in modules)]
 

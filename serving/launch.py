@@ -4,21 +4,117 @@ python -m serving.launch serving=gemma             serve until stopped
 python -m serving.launch serving=gemma print=true  show the command line, start nothing
 """
 
+import asyncio
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from serving.command_line import commands, shell_line
+from serving import cards
+from serving.cards import Card
+from serving.command_line import VISIBLE, commands, model_path, shell_line
+from serving.lora import Adapter, find_adapters, highest_rank
+from serving.memory import interviews, shares
+from serving.server import ServerCommand
 from serving.settings import LaunchSettings
+from serving.supervise import serve
+from serving.tokenizers import differences
 from src import command, config
+from src.errors import InputError, ServerError
+from src.prompts import ROOT
+
+ORDER = "CUDA_DEVICE_ORDER"
 
 
 def launch(arguments: Sequence[str]) -> None:
     """Print the servers' command lines, or run the servers until they end."""
     settings = config.read_settings("launch", LaunchSettings, arguments)
-    shares = {name: server.memory for name, server in settings.servers.items() if server.memory}
+    adapters = _adapters(settings)
     if settings.print:
-        for made in commands(settings, shares):
-            sys.stdout.write(shell_line(made) + "\n")
+        given = shares(settings, _ranks(settings, adapters))
+        for printed in commands(settings, given, adapters=adapters):
+            sys.stdout.write(shell_line(printed) + "\n")
+        return
+    _refuse_missing(settings)
+    found = _cards(settings)
+    if found:
+        settings = _for_card(settings, found)
+    try:
+        given = shares(settings, _ranks(settings, adapters))
+    except InputError as error:  # the settings are as good as before; it is the card that is not
+        raise ServerError(str(error)) from error
+    made = [_placed(one, found) for one in commands(settings, given, adapters=adapters)]
+    for line in notes(settings, given, adapters):
+        sys.stderr.write(f"{line}\n")
+    folder = (ROOT / settings.endpoints).resolve()
+    asyncio.run(serve(made, folder=folder, lifecycle=settings.lifecycle))
+
+
+def notes(
+    settings: LaunchSettings, given: Mapping[str, float], adapters: Sequence[Adapter]
+) -> list[str]:
+    """Return what a user should know of servers that will start, a line each."""
+    lines = []
+    for name, server in settings.servers.items():
+        if server.lora and len(adapters) > server.lora.max_loras:
+            lines.append(
+                f"{name}: {len(adapters)} personas share max_loras={server.lora.max_loras}: "
+                f"interview {server.lora.max_loras} at a time, or raise it"
+            )
+        if settings.card is not None and name in given:
+            rank = highest_rank(adapters) if server.lora else 0
+            held = interviews(server, rank, share=given[name], card=settings.card)
+            roles = " and ".join(server.interview)
+            lines.append(f"{name}: holds {held} interviews at once ({roles}): limits.interviews")
+    return lines
+
+
+def _adapters(settings: LaunchSettings) -> tuple[Adapter, ...]:
+    bases = [server for server in settings.servers.values() if server.lora]
+    if not bases:
+        return ()
+    adapters = find_adapters(settings.adapters, settings.personas)
+    for server in bases:
+        for line in differences(adapters, model_path(server.model), server.revision):
+            sys.stderr.write(f"{line}\n")
+    return adapters
+
+
+def _ranks(settings: LaunchSettings, adapters: Sequence[Adapter]) -> dict[str, int]:
+    """Return --max-lora-rank of each server with adapters."""
+    return {name: highest_rank(adapters) for name, one in settings.servers.items() if one.lora}
+
+
+def _refuse_missing(settings: LaunchSettings) -> None:
+    python = ROOT / settings.python
+    if not python.exists():
+        raise ServerError(
+            f"{settings.python}: not there; install vLLM first (README), or give python=PATH"
+        )
+
+
+def _cards(settings: LaunchSettings) -> dict[str, tuple[Card, ...]]:
+    """Return the cards of each GPU server; asked of nvidia-smi where there is one."""
+    gpu = {name: one for name, one in settings.servers.items() if one.device == "gpu"}
+    if not gpu:
+        return {}
+    seen = cards.visible(cards.read_cards(cards.ask()), os.environ.get(VISIBLE))
+    return {name: cards.taken(seen, server.positions) for name, server in gpu.items()}
+
+
+def _for_card(settings: LaunchSettings, found: Mapping[str, Sequence[Card]]) -> LaunchSettings:
+    """Return the settings for the smallest of the cards, whose memory is the one that counts."""
+    smallest = min(card.memory for several in found.values() for card in several)
+    return settings.model_copy(update={"card": smallest})
+
+
+def _placed(made: ServerCommand, found: Mapping[str, Sequence[Card]]) -> ServerCommand:
+    """Return the command with its cards named by number, as every part of vLLM reads them."""
+    if made.endpoint not in found:
+        return made
+    numbers = ",".join(str(card.index) for card in found[made.endpoint])
+    places = {ORDER: "PCI_BUS_ID", VISIBLE: numbers}
+    return replace(made, environment={**made.environment, **places})
 
 
 if __name__ == "__main__":

@@ -44,8 +44,6 @@ class ArchitectureSettings(Settings):
     vocabulary: Positive
     tied: bool
     """Whether one matrix embeds tokens and predicts them."""
-    beside: Count
-    """Parameters beside the language model: a vision tower is loaded though nothing is shown."""
     linear_bits: Annotated[float, Field(gt=0, le=32)]
     """Bits a weight of the linear layers takes; everything else takes 16."""
 
@@ -84,10 +82,16 @@ class ServerSettings(Settings):
     """Requests that are computed at once; more wait in the server."""
     tensor_parallel: Positive
     replicas: Positive
+    batch_tokens: Positive
+    """Tokens that one step computes; a longer prompt takes several."""
+    cards: tuple[Count, ...] | None
+    """Positions of its cards among those visible; null: as many as it needs, from the first."""
     memory: Annotated[float, Field(gt=0, lt=1)] | None
     """Share of a card's memory; null: computed, for servers that share one card."""
     overhead: Annotated[float, Field(ge=0)]
     """GiB beside weights, adapters and cache: activations, graphs, the driver's own."""
+    interview: dict[str, Positive]
+    """Tokens of an interview's longest prompt and answer, by role that this server plays."""
     lora: LoraSettings | None
     chat_template: str | None
     flags: dict[str, Flag]
@@ -95,6 +99,28 @@ class ServerSettings(Settings):
     environment: dict[str, str]
     architecture: ArchitectureSettings | None
     """Null where nobody needs figures."""
+
+    @property
+    def cards_needed(self) -> int:
+        return self.tensor_parallel * self.replicas
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Return which of the visible cards it stands on, counted from 0."""
+        return self.cards if self.cards is not None else tuple(range(self.cards_needed))
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.device == "gpu" and self.architecture is None:
+            raise ValueError("a server on a GPU needs an architecture, to compute its memory")
+        if self.cards is not None and len(set(self.cards)) != self.cards_needed:
+            raise ValueError(f"cards: {self.cards_needed} different ones are needed")
+        if self.architecture and self.architecture.kv_heads % self.tensor_parallel:
+            raise ValueError(
+                f"tensor_parallel={self.tensor_parallel} does not divide "
+                f"{self.architecture.kv_heads} heads"
+            )
+        return self
 
 
 class LaunchSettings(Settings):

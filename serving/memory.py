@@ -1,0 +1,191 @@
+"""What a server needs of a card's memory, and how many interviews fit: every figure computed.
+
+A card holds weights, adapter buffers, an overhead that nobody can compute (stated in conf), and
+the cache of keys and values. vLLM takes a share of the card and gives the cache what is left.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from serving.settings import ArchitectureSettings, LaunchSettings, ServerSettings
+from src.errors import InputError
+
+MIB = 2**20
+GIB = 2**30
+WIDE = 2
+"""Bytes of a bfloat16."""
+STEPS = 2
+"""Steps that vLLM schedules ahead of the one whose results are known, itself included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """Bytes that one server needs of each of its cards."""
+
+    weights: float
+    adapters: float
+    overhead: float
+    start: float
+    """Cache without which vLLM refuses to start: one sequence of the whole window."""
+
+    @property
+    def fixed(self) -> float:
+        """Return everything but the cache."""
+        return self.weights + self.adapters + self.overhead
+
+    @property
+    def least(self) -> float:
+        return self.fixed + self.start
+
+
+def weight_bytes(shape: ArchitectureSettings) -> float:
+    """Return the weights' bytes; norms (under 0.01 %) are left out."""
+    embeddings = shape.vocabulary * shape.hidden * (1 if shape.tied else 2)
+    linear = shape.layers * sum(inner * outer for inner, outer in _linear(shape))
+    return embeddings * WIDE + linear * shape.linear_bits / 8
+
+
+def adapter_bytes(shape: ArchitectureSettings, rank: int) -> int:
+    """Return one adapter's buffers: two matrices at each of the seven linear layers."""
+    return shape.layers * rank * sum(inner + outer for inner, outer in _linear(shape)) * WIDE
+
+
+def kv_bytes(shape: ArchitectureSettings, tokens: int) -> int:
+    """Return the cache of one sequence; behind a window, a layer keeps no more than the window.
+
+    vLLM caches layers in groups as large as the group of full attention, so that the last group
+    of windowed layers is filled up: 52 layers of Gemma take the place of 60.
+    """
+    full = shape.full_attention * tokens
+    windowed = _windowed(shape) * min(tokens, shape.window or 0)
+    return (full + windowed) * _token_bytes(shape)
+
+
+def running_bytes(server: ServerSettings) -> int:
+    """Return the cache of tokens that windowed layers hold only while they are computed."""
+    shape = _shape(server)
+    return _windowed(shape) * STEPS * server.batch_tokens * _token_bytes(shape)
+
+
+def need(server: ServerSettings, rank: int) -> Need:
+    """Return what a server needs of each card; `rank` is --max-lora-rank, 0 without adapters."""
+    shape = _shape(server)
+    held = server.lora.max_loras if server.lora else 0
+    return Need(
+        weights=weight_bytes(shape) / server.tensor_parallel,
+        adapters=held * adapter_bytes(shape, rank),
+        overhead=server.overhead * GIB,
+        start=(kv_bytes(shape, server.context) + running_bytes(server)) / server.tensor_parallel,
+    )
+
+
+def shares(settings: LaunchSettings, ranks: Mapping[str, int]) -> dict[str, float]:
+    """Return each GPU server's share of its card; a card that is too small is an `InputError`.
+
+    Servers whose share is not given stand on one card: each gets what it needs to start, and of
+    the rest as much as its interviews weigh.
+    """
+    given = {name: server for name, server in settings.servers.items() if server.device == "gpu"}
+    needs = {name: need(server, ranks.get(name, 0)) for name, server in given.items()}
+    found = {name: server.memory for name, server in given.items() if server.memory is not None}
+    sharing = {name: server for name, server in given.items() if server.memory is None}
+    if sharing:
+        found |= _split(sharing, needs, settings)
+    _refuse_crowded(given, found)
+    if settings.card is not None:
+        for name, share in found.items():
+            _refuse_too_small(name, needs[name], share=share, card=settings.card)
+    return {name: found[name] for name in given}
+
+
+def interviews(server: ServerSettings, rank: int, *, share: float, card: int) -> int:
+    """Return how many interviews' longest sequences, of every role, the cache holds at once.
+
+    `card` in MiB. Each replica holds as many.
+    """
+    cache = share * card * MIB - need(server, rank).fixed
+    sequences = _interview_bytes(server) / server.tensor_parallel
+    rest = cache - running_bytes(server) / server.tensor_parallel
+    return server.replicas * max(0, int(rest // sequences))
+
+
+def _split(
+    sharing: Mapping[str, ServerSettings], needs: Mapping[str, Need], settings: LaunchSettings
+) -> dict[str, float]:
+    if settings.card is None:
+        raise InputError("card: the memory of the card that the servers share, in MiB, is needed")
+    if alone := [name for name, server in sharing.items() if server.cards_needed > 1]:
+        raise InputError(f"servers.{alone[0]}: on several cards it shares none; give its memory")
+    card = settings.card * MIB
+    rest = card * settings.card_share - sum(needs[name].least for name in sharing)
+    if rest < 0:
+        least = sum(needs[name].least for name in sharing) / settings.card_share / MIB
+        raise InputError(
+            f"{' and '.join(sharing)} need a card of {least:.0f} MiB together, this one has "
+            f"{settings.card}; serve them on a card each, or serving=gemma_int4"
+        )
+    heavy = {name: _interview_bytes(server) for name, server in sharing.items()}
+    return {
+        name: _down((needs[name].least + rest * heavy[name] / sum(heavy.values())) / card)
+        for name in sharing
+    }
+
+
+def _refuse_crowded(servers: Mapping[str, ServerSettings], found: Mapping[str, float]) -> None:
+    for place in {place for server in servers.values() for place in server.positions}:
+        there = [name for name, server in servers.items() if place in server.positions]
+        if sum(found[name] for name in there) >= 1:
+            raise InputError(
+                f"{' and '.join(there)} take all of card {place} and more: give each its cards, "
+                f"such as servers.{there[-1]}.cards=[{place + 1}], or memory=null"
+            )
+
+
+def _refuse_too_small(name: str, needed: Need, *, share: float, card: int) -> None:
+    if needed.least > share * card * MIB:
+        raise InputError(
+            f"servers.{name}: needs {needed.least / MIB:.0f} MiB "
+            f"({_gib(needed.weights)} weights, {_gib(needed.adapters)} adapters, "
+            f"{_gib(needed.overhead)} overhead, {_gib(needed.start)} for one sequence), but "
+            f"{share:g} of {card} MiB are {share * card:.0f}; take a larger card, a smaller "
+            "context or batch_tokens, tensor_parallel=2 or serving=gemma_int4"
+        )
+
+
+def _interview_bytes(server: ServerSettings) -> int:
+    return sum(kv_bytes(_shape(server), tokens) for tokens in server.interview.values())
+
+
+def _windowed(shape: ArchitectureSettings) -> int:
+    groups = -(-(shape.layers - shape.full_attention) // shape.full_attention)
+    return groups * shape.full_attention
+
+
+def _token_bytes(shape: ArchitectureSettings) -> int:
+    """Return the keys' and values' bytes of one token in one layer."""
+    return 2 * shape.kv_heads * shape.head_dim * WIDE
+
+
+def _linear(shape: ArchitectureSettings) -> Sequence[tuple[int, int]]:
+    """Return inner and outer width of a layer's seven matrices."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    attention = [(shape.hidden, queries), *[(shape.hidden, keys)] * 2, (queries, shape.hidden)]
+    return [
+        *attention,
+        *[(shape.hidden, shape.intermediate)] * 2,
+        (shape.intermediate, shape.hidden),
+    ]
+
+
+def _shape(server: ServerSettings) -> ArchitectureSettings:
+    assert server.architecture is not None  # the settings of a server on a GPU have one
+    return server.architecture
+
+
+def _down(share: float) -> float:
+    """Return a share cut to four places, so that the sum stays within the card."""
+    return int(share * 10_000) / 10_000
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.1f} GiB"
