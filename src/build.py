@@ -242,7 +242,11 @@ def subjects(settings: RunSettings, servers: Servers, root: Path) -> tuple[list[
     everyone = servers.services["patient"].listed if lora else known
     there_are = ", ".join(sorted(n for n in everyone if n.startswith("persona-"))) or "none"
     if lora:
-        raise ServerError(f"{missing[0]}: no adapter of it is served; served are: {there_are}")
+        number = persona_number(missing[0])
+        fetch = f"; python -m serving.models fetch=true persona={number}, then serve again"
+        raise ServerError(
+            f"{missing[0]}: no adapter of it is served; served are: {there_are}{fetch}"
+        )
     raise InputError(f"{missing[0]}: there is none; there are: {there_are}")
 
 

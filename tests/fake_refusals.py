@@ -15,6 +15,7 @@ VLLM = frozenset(
     {
         *("model", "messages", "max_tokens", "max_completion_tokens", "stream", "n"),
         *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "stop_token_ids"),
+        *("logprobs", "top_logprobs"),
         *("presence_penalty", "frequency_penalty", "repetition_penalty", "response_format"),
     }
 )

@@ -42,8 +42,10 @@ class Service:
     @property
     def window(self) -> int:
         """Return the tokens of its window, as its server says or as is configured."""
-        told = [one.window for one in self.listed.values() if one.window]
-        return min([self.model.settings.context, *told])
+        settings = self.model.settings
+        listed = self.listed.get(settings.name)
+        told = listed.window if listed else None
+        return min(settings.context, told or settings.context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,13 +158,19 @@ def door_of(model: ModelSettings, endpoints: Path) -> Door:
     path = endpoint_path(endpoints, model.endpoint)
     endpoint = read_endpoint(endpoints, model.endpoint)
     if endpoint is None:
-        raise ServerError(f"{model.name}: no server of ours runs ({path.name}); {WAYS_ON}")
+        raise ServerError(
+            f"{model.name}: no server of ours runs (no {path.parent.name}/{path.name}): start it "
+            f"with python -m serving.launch serving={model.endpoint} or slurm/, or give "
+            "models.NAME.base_url, or run experiment=offline"
+        )
     job = f" (job {endpoint.job})" if endpoint.job else ""
     if endpoint.state == "starting":
         wait = f"python -m serving.wait endpoints=[{endpoint.name}]"
         raise ServerError(f"{model.name}: its server{job} is still starting; {wait} waits for it")
     if endpoint.state == "ended":
-        raise ServerError(f"{model.name}: its server{job} has ended, see {endpoint.log}; {WAYS_ON}")
+        raise ServerError(
+            f"{model.name}: its server{job} has ended, see {endpoint.log}: start it again"
+        )
     return Door(model.model_copy(update={"base_url": endpoint.base_url}), endpoint)
 
 
