@@ -1,0 +1,30 @@
+# What differs from cluster to cluster: the one file to edit. Every job reads it; read it as well in
+# the shell that you submit from, in the checkout's top folder:
+#
+#   source slurm/env.sh
+#
+# sbatch takes the SBATCH_ variables in the place of a script's #SBATCH lines, and options on its
+# command line in the place of both:
+#
+#   sbatch $on_gpu --time=4:00:00 slurm/serve_gemma.sh
+
+# For every job. Uncomment what your site asks for.
+# export SBATCH_ACCOUNT=my_project
+# export SBATCH_QOS=normal
+
+# For jobs that serve a model, and for those that only talk to one.
+on_gpu="--gres=gpu:1"                 # such as "--partition=gpu --gres=gpu:h200:1"
+on_cpu=""                             # such as "--partition=cpu"
+
+# Programs that compute nodes have by name only.
+# module load cuda/12.8
+
+# Where weights were fetched to on a login node; home folders are often too small.
+# export HF_HOME=/scratch/$USER/huggingface
+
+# Interview jobs that run out of time, or are preempted, queue again and go on, at most so often.
+export TACIT_REQUEUES=${TACIT_REQUEUES:-20}
+
+# Compute nodes have no way out, and nothing is reported to anyone.
+export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
+export VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Hold interviews with models that other jobs serve; this one needs no GPU.
+#
+#   gemma=$(sbatch --parsable slurm/serve_gemma.sh)
+#   personas=$(sbatch --parsable slurm/serve_personas.sh)
+#   after="--dependency=after:$gemma:$personas"
+#   sbatch $after slurm/interview.sh jobs=[$gemma,$personas] experiment=local
+#   sbatch $after --array=1-20%8 slurm/interview.sh jobs=[$gemma,$personas] experiment=local
+#
+# Submit from the checkout's top folder. Without persona= one job interviews all personas; a task of
+# an array interviews the persona of its number, and all share one run folder. jobs= and servers=
+# say what to wait for (serving.wait: by itself gemma and personas, whoever serves them); all other
+# arguments go to src.run. As soon as a server's job has ended, this one ends as well: exit code 3,
+# with the end of the server's log. One whose time is up, or that is preempted, queues again and
+# goes on; after anything else the same command does.
+#
+#SBATCH --job-name=tacit-interview
+#SBATCH --cpus-per-task=2
+#SBATCH --mem=4G
+#SBATCH --time=12:00:00
+#SBATCH --output=slurm/%x-%j.log
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@120
+#SBATCH --open-mode=append
+set -euo pipefail
+cd "${SLURM_SUBMIT_DIR:-.}"
+source slurm/env.sh
+source slurm/job.sh
+
+awaited=() choices=(persona=all)
+for argument in "$@"; do
+    case $argument in
+        jobs=* | servers=*) awaited+=("$argument") ;;
+        endpoints=*) awaited+=("$argument") choices+=("$argument") ;;
+        *) choices+=("$argument") ;;
+    esac
+done
+if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
+    choices+=("persona=$SLURM_ARRAY_TASK_ID")
+fi
+
+# End with the exit code of what ran; out of time or preempted, queue again.
+finish() {
+    if [ "$stopped" = USR1 ] && [ "$code" -eq 143 ]; then
+        requeue
+    fi
+    exit "$code"
+}
+
+.venv/bin/python -m serving.wait until=ready "${awaited[@]}" &
+running=$!
+attend
+[ "$code" -eq 0 ] || finish
+
+.venv/bin/python -m serving.wait until=ended "${awaited[@]}" &
+watcher=$!
+.venv/bin/python -m src.run "${choices[@]}" &
+running=$!
+attend "$watcher"
+
+if [ -n "$running" ]; then  # a server's job has ended, and the watcher has shown its log
+    kill -TERM "$running" 2>/dev/null || true
+    sleep 1 &
+    attend $!
+    [ -z "$running" ] || kill -TERM "$running" 2>/dev/null || true  # what is under way is given up
+    attend
+    [ "$code" -eq 0 ] && exit 0  # the last interview was over
+    wait "$watcher" || exit $?
+    exit 3
+fi
+kill "$watcher" 2>/dev/null || true
+finish

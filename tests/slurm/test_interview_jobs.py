@@ -1,0 +1,169 @@
+"""Jobs that interview: waiting, arrays, being stopped and going on, and servers that fail."""
+
+import json
+import os
+import signal
+import time
+
+from slurm_site import LONG, SHORT, Site
+
+
+def test_a_dependent_job_holds_its_interviews(site: Site) -> None:
+    jobs = [site.serve("gemma"), site.serve("personas")]
+    job = site.interview(
+        f"jobs=[{','.join(jobs)}]", *SHORT, "persona=7",
+        options=[f"--dependency=after:{':'.join(jobs)}"],
+    )  # fmt: skip
+    assert site.cluster.wait_for_end(job) == "COMPLETED", site.cluster.output(job)
+    assert site.results("short") == {"persona-07": 2}
+
+
+def test_the_tasks_of_an_array_share_a_run(site: Site) -> None:
+    jobs = site.serve_both()
+    job = site.interview(f"jobs=[{','.join(jobs.values())}]", *SHORT, options=["--array=1-3%2"])
+    for task in (1, 2, 3):
+        one = f"{job}_{task}"
+        assert site.cluster.wait_for_end(one) == "COMPLETED", site.cluster.output(one)
+    assert site.results("short") == {"persona-01": 2, "persona-02": 2, "persona-03": 2}
+
+
+def test_one_job_interviews_every_persona(site: Site) -> None:
+    site.serve_both()
+    job = site.interview(*SHORT)
+    assert site.cluster.wait_for_end(job) == "COMPLETED", site.cluster.output(job)
+    assert list(site.results("short")) == ["persona-01", "persona-02", "persona-03", "persona-07"]
+
+
+def test_a_requeued_job_goes_on_and_repeats_no_turn(site: Site) -> None:
+    site.serve_both()
+    job = site.interview(*LONG, "persona=7")
+    site.wait_for_turns("long", 8, job=job)
+    site.cluster.say("scontrol", "requeue", job)
+    assert site.cluster.wait_for_end(job) == "COMPLETED", site.cluster.output(job)
+    assert site.cluster.shown(job)["Restarts"] == "1"
+    assert site.results("long") == {"persona-07": 4}
+    refuse_repeats(site)
+
+
+def test_a_task_out_of_time_queues_itself_again_and_no_other(site: Site) -> None:
+    site.serve_both()
+    job = site.interview(*LONG, options=["--array=1-2"])
+    tasks = [f"{job}_1", f"{job}_2"]
+    last = next(task for task in tasks if site.cluster.shown(task)["JobId"] == job)
+    other = next(task for task in tasks if task != last)
+    subject = f"persona-{int(last.partition('_')[2]):02}"
+    site.wait_for_turns("long", 8, job=last, subject=subject)
+    site.cluster.say("scancel", "--batch", "--signal=USR1", last)  # as Slurm does near the end
+    for task in tasks:
+        assert site.cluster.wait_for_end(task) == "COMPLETED", site.cluster.output(task)
+    assert site.cluster.shown(last)["Restarts"] == "1"
+    assert site.cluster.shown(other)["Restarts"] == "0"
+    assert site.results("long") == {"persona-01": 4, "persona-02": 4}
+    refuse_repeats(site)
+
+
+def test_a_preempted_job_makes_room_and_goes_on(site: Site) -> None:
+    site.serve_both()
+    job = site.interview(*LONG, "persona=7", options=["--cpus-per-task=8"])
+    site.wait_for_turns("long", 8, job=job)
+    urgent = site.cluster.sleep(1, options=["--partition=urgent", "--cpus-per-task=9"])
+    assert site.cluster.wait_for_end(urgent, seconds=30) == "COMPLETED"
+    assert site.cluster.wait_for_end(job) == "COMPLETED", site.cluster.output(job)
+    assert site.cluster.shown(job)["Restarts"] == "1"
+    refuse_repeats(site)
+
+
+def test_a_job_that_never_gets_done_is_not_queued_for_ever(site: Site) -> None:
+    site.serve_both()
+    job = site.interview(*LONG, "persona=7", environment={"TACIT_REQUEUES": "0"})
+    site.wait_for_turns("long", 4, job=job)
+    site.cluster.say("scancel", "--batch", "--signal=USR1", job)
+    assert site.cluster.wait_for_end(job) == "FAILED"
+    assert site.cluster.shown(job)["ExitCode"] == "143:0"
+    assert "TACIT_REQUEUES" in site.cluster.output(job)
+
+
+def test_a_cancelled_job_is_taken_up_by_the_same_command(site: Site) -> None:
+    site.serve_both()
+    job = site.interview(*LONG, "persona=7")
+    site.wait_for_turns("long", 8, job=job)
+    site.cluster.say("scancel", job)
+    assert site.cluster.wait_for_end(job) == "CANCELLED"
+    site.cluster.wait_for_no_process(job)
+    assert site.cluster.shown(job)["Restarts"] == "0"
+    again = site.interview(*LONG, "persona=7")
+    assert site.cluster.wait_for_end(again) == "COMPLETED", site.cluster.output(again)
+    refuse_repeats(site)
+
+
+def test_a_dead_server_ends_the_interviews_within_seconds_with_its_log(site: Site) -> None:
+    jobs = site.serve_both()
+    job = site.interview(f"jobs=[{','.join(jobs.values())}]", *LONG, "persona=7")
+    site.wait_for_turns("long", 4, job=job)
+    for pid, line in site.cluster.processes(jobs["personas"]).items():
+        if "vllm_stand_in" in line and "guard" not in line:
+            os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    assert site.cluster.wait_for_end(jobs["personas"]) == "FAILED"
+    server = time.monotonic() - began
+    assert site.cluster.wait_for_end(job) == "FAILED"
+    assert time.monotonic() - began - server < 5
+    assert site.cluster.shown(job)["ExitCode"] == "3:0"
+    shown = site.cluster.output(job)
+    assert all(f"stand-in, line {number}\n" in shown for number in range(31, 81))
+    assert "stand-in, line 30\n" not in shown
+    again = site.serve("personas")
+    site.wait_ready("personas", again)
+    resumed = site.interview(f"jobs=[{jobs['gemma']},{again}]", *LONG, "persona=7")
+    assert site.cluster.wait_for_end(resumed) == "COMPLETED", site.cluster.output(resumed)
+    assert site.results("long") == {"persona-07": 4}
+
+
+def test_waiting_ends_with_a_server_that_dies_before_it_is_ready(site: Site) -> None:
+    gemma = site.serve("gemma")
+    personas = site.serve("personas", environment={"STAND_IN_ENDS": "7"})
+    job = site.interview(
+        f"jobs=[{gemma},{personas}]", *SHORT, options=[f"--dependency=after:{gemma}:{personas}"]
+    )
+    site.cluster.wait_for_end(personas)
+    began = time.monotonic()
+    assert site.cluster.wait_for_end(job) == "FAILED"
+    assert time.monotonic() - began < 5 + 2  # to be started takes a second or two
+    assert site.cluster.shown(job)["ExitCode"] == "3:0"
+    assert "stand-in, line 80" in site.cluster.output(job)
+    assert not site.outputs.exists()
+
+
+def test_a_wrong_key_is_one_line_and_no_interview(site: Site) -> None:
+    site.serve_both()
+    path = site.endpoints / "gemma.json"
+    path.write_text(json.dumps(site.endpoint("gemma") | {"key": "a-wrong-key"}))
+    refused(site, site.interview(*SHORT, "persona=7"), "google/gemma-3-27b-it")
+
+
+def test_a_model_that_nobody_serves_is_one_line_and_no_interview(site: Site) -> None:
+    site.serve_both()
+    refused(site, site.interview(*SHORT, "persona=7", "models.gemma.name=gemma-9"), "gemma-9")
+
+
+def test_a_persona_that_is_not_served_is_one_line_and_no_interview(site: Site) -> None:
+    site.serve_both()
+    refused(site, site.interview(*SHORT, options=["--array=5"]) + "_5", "persona-05")
+
+
+def refused(site: Site, job: str, name: str) -> None:
+    """Expect exit code 3 after one line that names something, and nothing written."""
+    assert site.cluster.wait_for_end(job) == "FAILED"
+    shown = site.cluster.output(job)
+    assert site.cluster.shown(job)["ExitCode"] == "3:0", shown
+    lines = [line for line in shown.splitlines() if line.startswith("tacit: ")]
+    assert any(name in line for line in lines), shown
+    assert "Traceback" not in shown
+    assert not site.outputs.exists()
+
+
+def refuse_repeats(site: Site) -> None:
+    """Expect that neither server was asked for one thing twice."""
+    for name in ("gemma", "personas"):
+        twice = {what: count for what, count in site.asked(name).items() if count > 1}
+        assert not twice, twice
