@@ -1,0 +1,79 @@
+"""Stand between a launcher and its server, so that nothing of a server outlives either.
+
+    python guard.py GRACE PROGRAM [ARGUMENT …]
+
+Starts the program in a process group of its own. Once standard input ends, because the launcher
+closed it or is dead, however it died, the group is told to end and what is left after GRACE
+seconds is killed. Ends with the program's exit code; nothing that the program started is left by
+then. A file to be run, not imported: it knows the standard library alone, so that it starts at
+once and needs no working directory.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ADOPT_ORPHANS = 36
+"""Linux's PR_SET_CHILD_SUBREAPER: whoever loses its parent below this process becomes its child."""
+POLL = 0.05
+HEEDED_BY_THE_LAUNCHER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+
+
+def main(grace: float, program: list[str]) -> int:
+    """Return the program's exit code, 128 + n after signal n."""
+    for number in HEEDED_BY_THE_LAUNCHER:  # a handler, since SIG_IGN would be inherited
+        signal.signal(number, lambda *_: None)
+    ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 1, 0, 0, 0)
+    try:
+        leader = subprocess.Popen(program, stdin=subprocess.DEVNULL, start_new_session=True)
+    except OSError as error:
+        sys.stderr.write(f"{program[0]}: cannot be started: {error.strerror}\n")
+        return 127
+    while leader.poll() is None and not select.select([sys.stdin], [], [], POLL)[0]:
+        pass
+    if leader.poll() is None:
+        _signal_group(leader.pid, signal.SIGTERM)
+        until = time.monotonic() + grace
+        while time.monotonic() < until and (leader.poll() is None or _children(leader.pid)):
+            time.sleep(POLL)
+    while children := _children(leader.pid):
+        _signal_group(leader.pid, signal.SIGKILL)
+        for pid in children:  # what left the group
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL)
+    code = leader.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def _children(leader: int) -> list[int]:
+    """Return the living children of this process, those adopted included; bury the dead ones.
+
+    The dead leader stays: its exit code is wanted.
+    """
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if int(parent) == os.getpid():
+                found.append((int(stat.parent.name), state))
+    for pid, state in found:
+        if state == "Z" and pid != leader:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+    return [pid for pid, state in found if state != "Z"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
