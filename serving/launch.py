@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from serving import cards
 from serving.cards import Card
@@ -61,12 +62,22 @@ def notes(
                 f"{name}: {len(adapters)} personas share max_loras={server.lora.max_loras}: "
                 f"interview {server.lora.max_loras} at a time, or raise it"
             )
-        if settings.card is not None and name in given:
+        if settings.card_memory is not None and name in given:
             rank = highest_rank(adapters) if server.lora else 0
-            held = interviews(server, rank, share=given[name], card=settings.card)
-            roles = " and ".join(server.interview)
-            lines.append(f"{name}: holds {held} interviews at once ({roles}): limits.interviews")
+            held = partial(interviews, server, rank, share=given[name], memory=settings.card_memory)
+            most = [
+                f"{held(roles=roles)} as {' and '.join(roles)}"
+                for roles in _casts(tuple(server.interview))
+            ]
+            lines.append(
+                f"{name}: the cache holds the longest interviews at once: {', '.join(most)}"
+            )
     return lines
+
+
+def _casts(roles: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the first role alone, the first two, and so on."""
+    return [roles[:size] for size in range(1, len(roles) + 1)]
 
 
 def _adapters(settings: LaunchSettings) -> tuple[Adapter, ...]:

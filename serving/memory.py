@@ -4,7 +4,7 @@ A card holds weights, adapter buffers, an overhead that nobody can compute (stat
 the cache of keys and values. vLLM takes a share of the card and gives the cache what is left.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from serving.settings import ArchitectureSettings, LaunchSettings, ServerSettings
@@ -82,8 +82,7 @@ def need(server: ServerSettings, rank: int) -> Need:
 def shares(settings: LaunchSettings, ranks: Mapping[str, int]) -> dict[str, float]:
     """Return each GPU server's share of its card; a card that is too small is an `InputError`.
 
-    Servers whose share is not given stand on one card: each gets what it needs to start, and of
-    the rest as much as its interviews weigh.
+    Servers whose share is not given stand on one card, split so that both hold as many interviews.
     """
     given = {name: server for name, server in settings.servers.items() if server.device == "gpu"}
     needs = {name: need(server, ranks.get(name, 0)) for name, server in given.items()}
@@ -92,43 +91,59 @@ def shares(settings: LaunchSettings, ranks: Mapping[str, int]) -> dict[str, floa
     if sharing:
         found |= _split(sharing, needs, settings)
     _refuse_crowded(given, found)
-    if settings.card is not None:
+    if (memory := settings.card_memory) is not None:
         for name, share in found.items():
-            _refuse_too_small(name, needs[name], share=share, card=settings.card)
+            _refuse_too_small(name, needs[name], share=share, memory=memory)
     return {name: found[name] for name in given}
 
 
-def interviews(server: ServerSettings, rank: int, *, share: float, card: int) -> int:
-    """Return how many interviews' longest sequences, of every role, the cache holds at once.
+def interviews(
+    server: ServerSettings, rank: int, *, share: float, memory: int, roles: Collection[str]
+) -> int:
+    """Return how many interviews' longest sequences, in these roles, the cache holds at once.
 
-    `card` in MiB. Each replica holds as many.
+    `memory`: what a card gives to programs, in MiB. Each replica holds as many.
     """
-    cache = share * card * MIB - need(server, rank).fixed
-    sequences = _interview_bytes(server) / server.tensor_parallel
+    cache = share * memory * MIB - need(server, rank).fixed
     rest = cache - running_bytes(server) / server.tensor_parallel
-    return server.replicas * max(0, int(rest // sequences))
+    each = _interview_bytes(server, roles) / server.tensor_parallel
+    return server.replicas * max(0, int(rest // each))
 
 
 def _split(
     sharing: Mapping[str, ServerSettings], needs: Mapping[str, Need], settings: LaunchSettings
 ) -> dict[str, float]:
-    if settings.card is None:
+    if settings.card_memory is None:
         raise InputError("card: the memory of the card that the servers share, in MiB, is needed")
-    if alone := [name for name, server in sharing.items() if server.cards_needed > 1]:
-        raise InputError(f"servers.{alone[0]}: on several cards it shares none; give its memory")
-    card = settings.card * MIB
-    rest = card * settings.card_share - sum(needs[name].least for name in sharing)
-    if rest < 0:
-        least = sum(needs[name].least for name in sharing) / settings.card_share / MIB
+    if several := [name for name, server in sharing.items() if server.cards_needed > 1]:
+        raise InputError(f"servers.{several[0]}: on several cards it shares none; give its memory")
+    card = settings.card_memory * MIB
+    least = sum(needs[name].least for name in sharing)
+    if least > card * settings.card_share:
+        wanted = least / settings.card_share / MIB + settings.card_reserve
         raise InputError(
-            f"{' and '.join(sharing)} need a card of {least:.0f} MiB together, this one has "
+            f"{' and '.join(sharing)} need a card of {wanted:.0f} MiB together, this one has "
             f"{settings.card}; serve them on a card each, or serving=gemma_int4"
         )
-    heavy = {name: _interview_bytes(server) for name, server in sharing.items()}
-    return {
-        name: _down((needs[name].least + rest * heavy[name] / sum(heavy.values())) / card)
-        for name in sharing
-    }
+    cache = card * settings.card_share - sum(needs[name].fixed for name in sharing)
+    parts = _caches(sharing, needs, cache)
+    return {name: _down((needs[name].fixed + parts[name]) / card) for name in sharing}
+
+
+def _caches(
+    sharing: Mapping[str, ServerSettings], needs: Mapping[str, Need], total: float
+) -> dict[str, float]:
+    """Return each server's cache: as many interviews for all, but no less than a start takes."""
+    parts: dict[str, float] = {}
+    while len(parts) < len(sharing):
+        free = {name: server for name, server in sharing.items() if name not in parts}
+        rest = total - sum(parts.values()) - sum(map(running_bytes, free.values()))
+        each = {name: _interview_bytes(one, one.interview) for name, one in free.items()}
+        count = rest / sum(each.values())
+        wanted = {name: running_bytes(free[name]) + count * each[name] for name in free}
+        short = {name: needs[name].start for name in free if wanted[name] < needs[name].start}
+        parts |= short or wanted
+    return parts
 
 
 def _refuse_crowded(servers: Mapping[str, ServerSettings], found: Mapping[str, float]) -> None:
@@ -141,19 +156,19 @@ def _refuse_crowded(servers: Mapping[str, ServerSettings], found: Mapping[str, f
             )
 
 
-def _refuse_too_small(name: str, needed: Need, *, share: float, card: int) -> None:
-    if needed.least > share * card * MIB:
+def _refuse_too_small(name: str, needed: Need, *, share: float, memory: int) -> None:
+    if needed.least > share * memory * MIB:
         raise InputError(
             f"servers.{name}: needs {needed.least / MIB:.0f} MiB "
             f"({_gib(needed.weights)} weights, {_gib(needed.adapters)} adapters, "
             f"{_gib(needed.overhead)} overhead, {_gib(needed.start)} for one sequence), but "
-            f"{share:g} of {card} MiB are {share * card:.0f}; take a larger card, a smaller "
-            "context or batch_tokens, tensor_parallel=2 or serving=gemma_int4"
+            f"{share:g} of {memory} MiB are {share * memory:.0f}; take a larger card, a larger "
+            "card_share, a smaller context, tensor_parallel=2 or serving=gemma_int4"
         )
 
 
-def _interview_bytes(server: ServerSettings) -> int:
-    return sum(kv_bytes(_shape(server), tokens) for tokens in server.interview.values())
+def _interview_bytes(server: ServerSettings, roles: Collection[str]) -> int:
+    return sum(kv_bytes(_shape(server), server.interview[role]) for role in roles)
 
 
 def _windowed(shape: ArchitectureSettings) -> int:

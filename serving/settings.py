@@ -136,12 +136,19 @@ class LaunchSettings(Settings):
     """Whose adapters are served."""
     card: Positive | None
     """MiB of a card, as nvidia-smi shows them, for print=true; a start asks nvidia-smi."""
+    card_reserve: Count
+    """MiB that nvidia-smi counts and no program gets."""
     card_share: Annotated[float, Field(gt=0, lt=1)]
     """Share of a card that servers on it take together."""
     environment: dict[str, str]
     """Variables of every server."""
     print: bool
     lifecycle: LifecycleSettings
+
+    @property
+    def card_memory(self) -> int | None:
+        """Return the MiB of a card that programs get; None while nobody has said."""
+        return None if self.card is None else self.card - self.card_reserve
 
     @property
     def personas(self) -> tuple[int, ...] | None:
