@@ -199,11 +199,12 @@ class Reference:
 
 
 def _files(folder: str | Path) -> Iterator[Path]:
+    """Name the files as the folder was named, so that error lines read as the user wrote it."""
     place = located(folder)
-    paths = sorted(place.glob("*.yaml")) if place.is_dir() else []
-    if not paths:
+    names = sorted(path.name for path in place.glob("*.yaml")) if place.is_dir() else []
+    if not names:
         raise InputError(f"{folder}: is no folder with family files")
-    yield from paths
+    yield from (Path(folder) / name for name in names)
 
 
 def _distance(wanted: str, code: str) -> tuple[int, int]:

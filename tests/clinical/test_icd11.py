@@ -263,6 +263,14 @@ def test_an_unknown_code_is_refused_in_one_line_with_the_nearest(reference: Refe
         assert all(code in str(refused.value) for code in reference.nearest("6A99"))
 
 
+def test_a_refusal_repeats_no_more_than_a_line_of_what_was_asked(reference: Reference) -> None:
+    for look_up in (reference.disorder, reference.category):
+        with pytest.raises(InputError) as refused:
+            look_up("tell me everything\n" * 500)
+        assert "\n" not in str(refused.value)
+        assert len(str(refused.value)) < 800
+
+
 @given(st.text(max_size=12))
 def test_whatever_a_model_asks_for_gets_three_codes_that_exist(
     reference: Reference, code: str
