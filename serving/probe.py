@@ -121,8 +121,8 @@ def candidates(environment: Mapping[str, str], *, listening: str) -> tuple[str, 
         return (listening,)
     name, whole = socket.gethostname(), socket.getfqdn()
     names = dict.fromkeys((environment.get("SLURMD_NODENAME", ""), name, whole))
-    usable = [known for known in names if known and _useful(addresses(known))]
-    return tuple(dict.fromkeys([*usable, *_useful(addresses(name), loopback=False)]))
+    usable = [known for known in names if known and useful(addresses(known))]
+    return tuple(dict.fromkeys([*usable, *useful(addresses(name), loopback=False)]))
 
 
 def addresses(name: str) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def addresses(name: str) -> tuple[str, ...]:
     return tuple(str(entry[4][0]) for entry in found)
 
 
-def _useful(found: Sequence[str], *, loopback: bool = True) -> list[str]:
+def useful(found: Sequence[str], *, loopback: bool = True) -> list[str]:
     """Return addresses that are not link-local, nor of this machine alone unless allowed."""
     parsed = [(text, ipaddress.ip_address(text.partition("%")[0])) for text in found]
     return [

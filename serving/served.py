@@ -20,9 +20,9 @@ from src.llm.endpoints import Endpoint, endpoint_path, publish, read_endpoint
 from src.prompts import ROOT, shown
 
 State = Literal["starting", "ready", "ended"]
-POLL = 0.25
+POLL = 0.1
 """Seconds between two looks at a server that starts."""
-AT_ONCE = 0.5
+AT_ONCE = 0.3
 """Seconds by which a signal to the whole job may reach the server before it reaches us."""
 BY_SIGNAL = 128
 PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")

@@ -33,14 +33,14 @@ def until(seen: Callable[[], Found | None], *, seconds: float = 10) -> Found:
     raise AssertionError(f"not seen within {seconds} s")
 
 
-def command(name: str, *, arguments: tuple[str, ...] = (), **plan: object) -> dict[str, Any]:
+def command(name: str, *, flags: tuple[str, ...] = (), **plan: object) -> dict[str, Any]:
     """Return the command of a stand-in that behaves as told."""
     served = plan.setdefault("served", [f"{name}-model"])
-    argv = [sys.executable, "-S", str(STAND_IN), json.dumps(plan), *arguments]
+    promised = plan.pop("promised", served)
     return {
         "endpoint": name,
-        "served": plan.pop("promised", served),
-        "argv": argv,
+        "served": promised,
+        "argv": [sys.executable, "-S", str(STAND_IN), json.dumps(plan), *flags],
         "environment": {"OWN": "given"},
         "identity": "abc",
     }

@@ -122,5 +122,5 @@ def main(plan: Plan, host: str, port: int) -> int:
 
 
 if __name__ == "__main__":
-    _, told, _, host, _, port = sys.argv
+    _, told, *_, host, _, port = sys.argv
     sys.exit(main(Plan(**json.loads(told)), host, int(port)))

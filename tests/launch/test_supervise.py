@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 from launching import ask, command, launcher, until
 
-from src.llm.endpoints import Endpoint
+from serving import probe
+from src.llm.endpoints import Endpoint, publish
 
 GREETING = {"model": "gemma-model", "messages": [{"role": "user", "content": "Hello!"}]}
 
@@ -40,6 +42,9 @@ def test_a_server_starts_is_ready_and_ends_as_its_file_says(tmp_path: Path) -> N
         seen = json.loads(ask(ready, "/environment"))
         assert "VLLM_PORT" not in seen
         assert (seen["OWN"], seen["VLLM_API_KEY"]) == ("given", ready.key)
+        lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in run.left()]
+        assert len(lines) == 3
+        assert not [line for line in lines if ready.key in line]
         run.process.terminate()
         code, out, err = run.ended()
         assert (code, err) == (0, "")
@@ -89,7 +94,7 @@ def test_a_server_that_dies_ends_the_launcher_at_once_and_leaves_no_orphan(
 
 def test_requests_that_hang_end_with_the_grace(tmp_path: Path) -> None:
     told = command("gemma", ignores_term=True, child="group", hangs_after=1)
-    with launcher(tmp_path, told, grace=0.5) as run:
+    with launcher(tmp_path, told, grace=0.3) as run:
         ready, outcome = run.when("ready"), []
 
         def client() -> None:
@@ -110,11 +115,147 @@ def test_requests_that_hang_end_with_the_grace(tmp_path: Path) -> None:
         assert not run.left()
 
 
-def test_a_start_that_takes_too_long_is_told_with_the_way_to_find_out(tmp_path: Path) -> None:
-    told = command("gemma", never_ready=True)
-    told["argv"][1:1] = ["-X", "dev=0"]
-    with launcher(tmp_path, told, start_timeout=1.0) as run:
+def test_a_start_that_takes_too_long_is_told_with_the_way_on(tmp_path: Path) -> None:
+    told = command("gemma", never_ready=True, flags=("--tensor-parallel-size", "2"))
+    with launcher(tmp_path, told, start_timeout=0.5) as run:
         code, _, err = run.ended()
         assert code == 3
-        assert "not ready after 1 s (lifecycle.start_timeout); its log" in err
+        assert "gemma: not ready after 0.5 s (lifecycle.start_timeout)" in err
+        assert "NCCL_DEBUG=INFO" in err
         assert not run.left()
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({"promised": ["gemma-model", "other"]}, "it serves gemma-model, not gemma-model, other;"),
+        ({"says_nothing": ["gemma-model"]}, "gemma-model answers nothing to a greeting"),
+        (
+            {"served": ["base", "persona-07"], "says_nothing": ["persona-07"]},
+            "persona-07 answers nothing to a greeting",
+        ),
+    ],
+)
+def test_a_server_is_not_ready_before_it_answers_as_it_should(
+    tmp_path: Path, plan: dict[str, object], words: str
+) -> None:
+    with launcher(tmp_path, command("gemma", **plan)) as run:
+        code, out, err = run.ended()
+        assert code == 3
+        assert words in err
+        assert "gemma: ready" not in out
+        run.when("ended")
+        assert not run.left()
+
+
+def test_of_two_servers_the_second_starts_after_the_first_and_both_end_with_one(
+    tmp_path: Path,
+) -> None:
+    with launcher(tmp_path, command("gemma"), command("personas")) as run:
+        assert run.when("starting", "personas")
+        personas = run.when("ready", "personas")
+        gemma = run.when("ready")
+        assert gemma.port != personas.port
+        assert gemma.key != personas.key
+        assert gemma.changed < personas.changed
+        with contextlib.suppress(http.client.HTTPException, OSError):
+            ask(gemma, "/die")
+        code, out, err = run.ended(seconds=5)
+        assert code == 3
+        assert out.index("gemma: ready") < out.index("personas: starting")
+        assert "gemma: the server ended by itself" in err
+        run.when("ended")
+        run.when("ended", "personas")
+        assert not run.left()
+
+
+def test_servers_end_when_none_has_been_asked_for_long_enough(tmp_path: Path) -> None:
+    told = command("gemma"), command("personas")
+    with launcher(tmp_path, *told, idle_shutdown=0.5) as run:
+        ready = run.when("ready", "personas")
+        for _ in range(7):  # the other one is idle all the while
+            ask(ready, "/v1/chat/completions", post=GREETING)
+            time.sleep(0.15)
+        last = time.monotonic()
+        assert run.process.poll() is None
+        code, out, err = run.ended()
+        assert (code, err) == (0, "")
+        assert time.monotonic() - last < 3
+        assert "ended, no request for 0.5 s (lifecycle.idle_shutdown)" in out
+        assert not run.left()
+
+
+def test_a_server_that_counts_nothing_is_never_idle(tmp_path: Path) -> None:
+    with launcher(tmp_path, command("gemma", counts=False), idle_shutdown=0.1) as run:
+        run.when("ready")
+        time.sleep(0.3)
+        assert run.process.poll() is None
+        run.process.terminate()
+        assert run.ended()[0] == 0
+
+
+def test_a_port_that_was_taken_meanwhile_is_replaced_once(tmp_path: Path) -> None:
+    with launcher(tmp_path, command("gemma", clash=str(tmp_path / "clashed"))) as run:
+        run.when("ready")
+        run.process.terminate()
+        code, out, _ = run.ended()
+        assert code == 0
+        assert re.search(r"gemma: another program took port \d+; starting again", out)
+        assert not run.left()
+
+
+def test_when_the_launcher_is_killed_its_servers_end(tmp_path: Path) -> None:
+    told = command("gemma", child="session", ignores_term=True)
+    with launcher(tmp_path, told, grace=0.3) as run:
+        run.when("ready")
+        assert len(run.left()) == 3
+        run.process.kill()
+        run.process.wait()
+        until(lambda: not run.left(), seconds=3)
+
+
+def test_a_second_start_of_a_server_that_is_there_is_refused(tmp_path: Path) -> None:
+    publish(tmp_path / "endpoints", endpoint(pid=os.getpid()))
+    with launcher(tmp_path, command("gemma")) as run:
+        code, out, err = run.ended()
+        assert (code, out) == (2, "")
+        assert f"process {os.getpid()} serves this (ready); end it, or" in err
+        found = run.endpoint()
+        assert found is not None
+        assert found.start == "other"
+
+
+@pytest.mark.parametrize(
+    "stale", [{"pid": 2**22 - 1}, {"changed": datetime(2020, 1, 1, tzinfo=UTC)}]
+)
+def test_the_file_of_a_server_that_is_gone_is_replaced(
+    tmp_path: Path, stale: dict[str, object]
+) -> None:
+    folder = tmp_path / "endpoints"
+    folder.mkdir()
+    path = folder / "gemma.json"  # as it was written then, its time included
+    path.write_text(endpoint(**stale).model_dump_json())
+    with launcher(tmp_path, command("gemma", never_ready=True)) as run:
+        until(lambda: (found := run.endpoint()) and found.start != "other")
+
+
+def test_within_a_job_the_name_under_which_the_node_was_reached_is_published(
+    tmp_path: Path,
+) -> None:
+    job = {"SLURM_JOB_ID": "42", "SLURMD_NODENAME": "localhost"}
+    with launcher(tmp_path, command("gemma"), environment=job) as run:
+        ready = run.when("ready")
+        assert (ready.job, ready.host) == ("42", "localhost")
+        assert Path(ready.log).name == "gemma-42.log"
+        assert b"gemma-model" in ask(ready, "/v1/models")
+        run.process.terminate()
+        assert run.ended()[0] == 0
+
+
+def test_link_local_and_unknown_names_are_no_candidates() -> None:
+    here = probe.candidates({"SLURMD_NODENAME": "no-such-node"}, listening=probe.EVERYWHERE)
+    assert "no-such-node" not in here
+    assert probe.candidates({}, listening="127.0.0.1") == ("127.0.0.1",)
+    mixed = ["fe80::1%eth0", "169.254.7.7", "127.0.1.1", "192.0.2.7"]
+    assert probe.useful(mixed, loopback=False) == ["192.0.2.7"]
+    assert probe.useful(["fe80::1"]) == []
