@@ -1,6 +1,7 @@
 """The real scripts on a cluster of one node, each test with folders of its own."""
 
 import json
+import os
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_cluster import Cluster, wait_until
-from vllm_stand_in import write_adapters, write_stand_in
+from vllm_stand_in import write_adapters, write_cards, write_stand_in
 
 LLAMA = "meta-llama/Meta-Llama-3-8B-Instruct"
 PERSONAS = (1, 2, 3, 7)
@@ -27,6 +28,7 @@ class Site:
         self.cluster, self.folder = cluster, folder
         self.endpoints, self.outputs = folder / "endpoints", folder / "outputs"
         self._python = write_stand_in(folder / "bin")
+        self._cards = write_cards(folder / "cards")
         self._adapters = write_adapters(folder / "adapters", *PERSONAS, base=LLAMA)
 
     def serve(
@@ -37,7 +39,10 @@ class Site:
         environment: Mapping[str, str] | None = None,
     ) -> str:
         """Submit what serves one endpoint, with the stand-in for vLLM; return the job's id."""
-        plan = {"STAND_IN_PLAN": json.dumps({"latency": [LATENCY, LATENCY]})}
+        own = {
+            "PATH": f"{self._cards}:{os.environ['PATH']}",
+            "STAND_IN_PLAN": json.dumps({"latency": [LATENCY, LATENCY]}),
+        }
         return self.cluster.submit(
             SERVE[name],
             f"python={self._python}",
@@ -47,7 +52,7 @@ class Site:
             "lifecycle.grace=3",
             *arguments,
             options=options,
-            environment=plan | dict(environment or {}),
+            environment=own | dict(environment or {}),
         )
 
     def serve_both(self) -> dict[str, str]:
@@ -89,7 +94,7 @@ class Site:
         """Ask a server something with its key, or another; return JSON or a status."""
         told = self.endpoint(name)
         request = urllib.request.Request(
-            f"http://{told['host']}:{told['port']}{path}",
+            f"http://127.0.0.1:{told['port']}{path}",  # tests may look up no other name
             headers={"Authorization": f"Bearer {told['key'] if key is None else key}"},
         )
         try:

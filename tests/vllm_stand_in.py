@@ -23,13 +23,15 @@ LINES = 80
 MODULE = "vllm.entrypoints.openai.api_server"
 
 
-def write_stand_in(folder: Path, *, python: str = sys.executable) -> Path:
+def write_stand_in(folder: Path) -> Path:
     """Write an interpreter's stand-in that starts this file, whatever module is asked for."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "python"
-    path.write_text(f'#!/bin/sh\nexec {python} {Path(__file__).resolve()} "$@"\n', encoding="utf-8")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
+    return _program(folder / "python", f'exec {sys.executable} {Path(__file__).resolve()} "$@"')
+
+
+def write_cards(folder: Path) -> Path:
+    """Write an nvidia-smi that lists two cards; return its folder."""
+    cards = "".join(f"{n}, GPU-0000000{n}, NVIDIA H200, 143771, 9.0\\n" for n in range(2))
+    return _program(folder / "nvidia-smi", f"printf '{cards}'").parent
 
 
 def write_adapters(folder: Path, *personas: int, base: str) -> Path:
@@ -81,6 +83,13 @@ def main(arguments: list[str]) -> None:
     if code := os.environ.get("STAND_IN_ENDS"):
         sys.exit(int(code))
     asyncio.run(serve(flags_of(arguments[2:])))
+
+
+def _program(path: Path, line: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
 
 
 if __name__ == "__main__":
