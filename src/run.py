@@ -20,13 +20,13 @@ from src import build, command, config
 from src.errors import DiskError, InputError, TooFewInterviews
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
-from src.llm.ledger import Prices
+from src.llm.ledger import Allowance, Prices
 from src.llm.preflight import Proofs, prove
 from src.llm.servers import Servers, open_servers
 from src.prompts import load_yaml, located, shown
 from src.provenance import manifests_of, remembered_models, settings_to_repeat
 from src.readiness import longest_prompts, refuse_too_small, server_checks
-from src.records import INTENDED_USE
+from src.records import INTENDED_USE, Call
 from src.settings import RunSettings
 from src.store import SubjectFolder
 from src.subject import SubjectRun, owed_samples
@@ -84,13 +84,22 @@ async def _hold_and_answer(
         )
         names, notes = build.subjects(settings, servers, root)
         if servers.services:
+            _refuse_unpriced(settings, servers, prices)
             longest = longest_prompts(settings, words_max=casting.words_max)
             refuse_too_small(servers, longest)
             needed = server_checks(settings, servers, names)
             await prove(needed, Proofs(config.folder(settings.endpoints)))
         watch = Watch(console, prices, planned=len(names) * settings.samples)
+        allowance = Allowance(prices, cost=settings.max_cost, tokens=settings.max_tokens)
         subjects = [
-            SubjectRun(settings, casting, servers=servers, folder=root / name, watch=watch)
+            SubjectRun(
+                settings,
+                casting,
+                servers=servers,
+                folder=root / name,
+                watch=watch,
+                allowance=allowance,
+            )
             for name in names
         ]
         missing = [s.subject for s in subjects if settings.only and not s.folder.manifest()]
@@ -106,6 +115,8 @@ async def _hold_and_answer(
         for subject in subjects:
             stack.callback(subject.folder.close)
             subject.folder.open(manifests[subject.subject], inputs)
+            if allowance.limited:
+                subject.count_spent()
         for subject, sample in redo:
             await subject.redo(sample, settings.reason or "")
         with watch.showing():
@@ -177,6 +188,17 @@ def _redone(settings: RunSettings, subjects: Sequence[SubjectRun]) -> list[tuple
             raise InputError(f"redo: {pair} is no finished sample of this run's personas")
         chosen.append((subject, sample))
     return chosen
+
+
+def _refuse_unpriced(settings: RunSettings, servers: Servers, prices: Prices) -> None:
+    """A limit in dollars holds only where every price is known."""
+    names = [service.model.settings.name for service in servers.services.values()]
+    unknown = [n for n in names if prices.cost(Call(role="", asked=n, input_tokens=1)) is None]
+    if settings.max_cost is not None and unknown:
+        raise InputError(
+            f"max_cost: {settings.price_list} has no price of {unknown[0]}; add it there, or limit "
+            "the run with max_tokens"
+        )
 
 
 def _refuse_too_many_files(servers: Servers, subjects: int) -> None:

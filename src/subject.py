@@ -10,7 +10,7 @@ from src.build import Casting, analyst
 from src.errors import TooFewInterviews
 from src.interview.batch import Owed
 from src.live import Watch
-from src.llm.ledger import Prices, ledger_of
+from src.llm.ledger import Allowance, Prices, ledger_of
 from src.llm.servers import Servers
 from src.prompts import load_yaml
 from src.records import Call, Interview, Turn
@@ -30,6 +30,7 @@ class SubjectRun:
         servers: Servers,
         folder: Path,
         watch: Watch,
+        allowance: Allowance,
     ) -> None:
         """Take the subject's folder; its name is the subject's."""
         self.subject = folder.name
@@ -38,13 +39,20 @@ class SubjectRun:
         self.shortfall: str | None = None
         """Why there is no answer, where the interviews were too few."""
         self._settings, self._casting, self._servers = settings, casting, servers
-        self._watch = watch
+        self._watch, self._allowance = watch, allowance
         self._left = 0
 
     def has_ended(self, sample: int) -> bool:
         """Whether a sample's interview has ended, as planned or not."""
         state = self.folder.load().get(sample)
         return state is not None and state.ended is not None
+
+    def count_spent(self) -> None:
+        """Count towards the run's limits what this subject took before."""
+        calls, unknown = self.folder.calls()
+        for call in calls:
+            self._allowance.count(call)
+        self._allowance.count_unknown(unknown)
 
     async def redo(self, sample: int, reason: str) -> None:
         """Supersede a sample's interview, so that it is owed again."""
@@ -63,7 +71,7 @@ class SubjectRun:
                     self.subject,
                     n,
                     servers=self._servers,
-                    book=SampleBook(self.folder, n, self._watch),
+                    book=SampleBook(self.folder, n, self._watch, self._allowance),
                 ),
                 turns=state.turns,
                 keep_turn=partial(self._keep_turn, n),
@@ -130,12 +138,17 @@ def owed_samples(
 class SampleBook:
     """Where one sample's calls are written down."""
 
-    def __init__(self, folder: SubjectFolder, sample: int, watch: Watch) -> None:
-        self._folder, self._sample, self._watch = folder, sample, watch
+    def __init__(
+        self, folder: SubjectFolder, sample: int, watch: Watch, allowance: Allowance
+    ) -> None:
+        self._folder, self._sample = folder, sample
+        self._watch, self._allowance = watch, allowance
 
     def asked(self, role: str, turn: int) -> None:
+        self._allowance.refuse_more()
         self._folder.note_asked(self._sample, role, turn)
 
     async def delivered(self, turn: int, call: Call) -> None:
         await self._folder.keep_call(self._sample, turn, call)
+        self._allowance.count(call)
         self._watch.call(self._folder.path.name, call)

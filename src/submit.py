@@ -21,10 +21,10 @@ from src import command, config
 from src.clinical import bdi
 from src.errors import InputError, boundary
 from src.evaluation import official
-from src.patients.lora import Adapters
 from src.prompts import load_yaml, located
 from src.records import INTENDED_USE
 from src.settings import SubmitSettings
+from src.settings.personas import Adapters
 from src.store import subject_folders
 from src.submission import Chosen, handed_in
 

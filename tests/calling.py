@@ -30,6 +30,7 @@ def model_settings(url: str, name: str = GEMMA, **changes: object) -> ModelSetti
         "efforts": ("none", "minimal") if paid else (),
         "rate": UNLIMITED,
         "retry": QUICK,
+        "restart_wait": 0.0,
         "kv_bytes_per_token": None,
     }
     return ModelSettings.model_validate(usual | changes)

@@ -104,7 +104,8 @@ GEMMA_SETTINGS = {
     "name": "gemma", "base_url": None, "endpoint": "gemma", "backend": "vllm", "key_env": None,
     "calls": 1, "context": 100, "accepts": (), "effort": None, "efforts": (),
     "rate": {"requests": None, "tokens": None, "seconds": 1.0},
-    "retry": {"tries": 1, "first_wait": 0.0, "longest_wait": 1.0}, "kv_bytes_per_token": None,
+    "retry": {"tries": 1, "first_wait": 0.0, "longest_wait": 1.0},
+    "restart_wait": 0.0, "kv_bytes_per_token": None,
 }  # fmt: skip
 
 

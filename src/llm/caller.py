@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from src.errors import ModelFailed, QuotaExhausted, ServerError
 from src.llm.client import Message, Model, TryAgain
@@ -17,6 +17,8 @@ BYTES_PER_TOKEN = 2
 """A lower bound for the tokenizers in use, so that bytes / 2 bounds the tokens from above."""
 USUAL_BYTES_PER_TOKEN = 4
 """What providers reckon with when they weigh a request against a token rate."""
+ABSENT_WAIT = 2.0
+"""Longest wait before a server that is not there is tried again, in seconds."""
 MESSAGE_BYTES = 16
 """What the chat template adds to each message, at most."""
 
@@ -25,7 +27,10 @@ class CallBook(Protocol):
     """Where calls are written down: before they are sent, and when they came to something."""
 
     def asked(self, role: str, turn: int) -> None:
-        """Note that a call is on its way; a kill may leave it unanswered."""
+        """Note that a call is on its way; a kill may leave it unanswered.
+
+        Raises `QuotaExhausted` where nothing more may be spent: then it is not sent.
+        """
         ...
 
     async def delivered(self, turn: int, call: Call) -> None:
@@ -109,9 +114,10 @@ class Caller:
         return await self._tries()(self._try, request, budget, calls)
 
     def _tries(self) -> AsyncRetrying:
-        retry = self._model.settings.retry
+        settings = self._model.settings
+        retry, patience = settings.retry, Patience(settings.retry.tries, settings.restart_wait)
         return AsyncRetrying(
-            stop=stop_after_attempt(retry.tries),
+            stop=patience.ends,
             wait=lambda state: waited(state, retry.first_wait, retry.longest_wait),
             retry=retry_if_exception_type(TryAgain),
             reraise=True,
@@ -127,8 +133,8 @@ class Caller:
 
         def sending() -> None:
             nonlocal started
-            started = time.monotonic()
             self._book.asked(self._role, request.turn)
+            started = time.monotonic()
 
         try:
             answer = await self._model.chat(
@@ -174,6 +180,25 @@ class Caller:
             )
 
 
+class Patience:
+    """How long one request is repeated: so many tries, and so long where no server is there."""
+
+    def __init__(self, tries: int, restart_wait: float) -> None:
+        self._tries, self._restart_wait = tries, restart_wait
+        self._absent_since: float | None = None
+
+    def ends(self, state: RetryCallState) -> bool:
+        """Whether the last failure is final."""
+        error = state.outcome.exception() if state.outcome else None
+        if not (isinstance(error, TryAgain) and error.absent and self._restart_wait):
+            self._tries -= 1
+            self._absent_since = None
+            return self._tries <= 0
+        now = time.monotonic()
+        self._absent_since = self._absent_since or now
+        return now - self._absent_since >= self._restart_wait
+
+
 def size_of(messages: Sequence[Message]) -> int:
     """Return the bytes of a prompt, an allowance for the template included."""
     return sum(len(message["content"].encode()) + MESSAGE_BYTES for message in messages)
@@ -208,4 +233,6 @@ def waited(state: RetryCallState, first: float, longest: float) -> float:
     """Return how long to wait: what the server asks for, else twice as long each time."""
     error = state.outcome.exception() if state.outcome else None
     asked = error.after if isinstance(error, TryAgain) else 0.0
-    return max(asked, min(longest, first * 2.0 ** (state.attempt_number - 1)))
+    absent = isinstance(error, TryAgain) and error.absent
+    usual = min(longest, first * 2.0 ** min(state.attempt_number - 1, 16))
+    return max(asked, min(usual, ABSENT_WAIT) if absent else usual)

@@ -39,10 +39,16 @@ class Listed:
     """Tokens of its window (vLLM)."""
 
 
+Moved = Callable[[], tuple[str, str] | None]
+"""Where a server of ours answers by now, and its key; None: it has ended."""
+
+
 class Model:
     """One served model: its client, permits and rate; shared by everyone who asks it."""
 
-    def __init__(self, settings: ModelSettings, key: str | None) -> None:
+    def __init__(
+        self, settings: ModelSettings, key: str | None, moved: Moved | None = None
+    ) -> None:
         """Open a client; nothing is sent yet."""
         import openai  # noqa: PLC0415 - offline runs and --help never load it
 
@@ -50,7 +56,7 @@ class Model:
             raise ServerError(f"{settings.key_env} holds what no key can; copy it again")
         assert settings.base_url is not None
         self.settings, self._where = settings, settings.base_url
-        self._errors = openai
+        self._errors, self._moved = openai, moved
         self._key = (key or "").strip()
         self._client = openai.AsyncOpenAI(
             api_key=self._key or "none",
@@ -135,21 +141,32 @@ class Model:
             raise failure_of(error.status_code, told, headers, where, hide=self._key) from None
         except (errors.APIConnectionError, TimeoutError) as error:
             reason = str(error.__cause__ or error) or f"no answer within {seconds:g} s"
-            raise TryAgain(f"{where}: {reason}", kind="transport_failed") from error
+            absent = type(error.__cause__).__name__ == "ConnectError" and self._may_come_back()
+            raise TryAgain(f"{where}: {reason}", kind="transport_failed", absent=absent) from error
         except ValueError as error:  # no JSON, or no text at all
             raise TryAgain(f"{where}: a broken response", kind="transport_failed") from error
         if not isinstance(answer, Mapping):
             raise TryAgain(f"{where}: a response of no known form", kind="transport_failed")
         return answer
 
+    def _may_come_back(self) -> bool:
+        """Whether a server that is not there is one to wait for; follow it where it moved."""
+        if self._moved is None:
+            return True
+        if (moved := self._moved()) is None:
+            return False
+        self._where, self._key = moved
+        self._client.base_url, self._client.api_key = self._where, self._key
+        return True
+
 
 class TryAgain(ModelFailed):
     """A failure that passes: the same request may well succeed later."""
 
-    def __init__(self, text: str, *, kind: str, after: float = 0.0) -> None:
-        """Take the seconds that the server asks to wait."""
+    def __init__(self, text: str, *, kind: str, after: float = 0.0, absent: bool = False) -> None:
+        """Take the seconds that the server asks to wait, and whether it refuses connections."""
         super().__init__(text, kind=kind, transport=True)
-        self.after = after
+        self.after, self.absent = after, absent
 
 
 def failure_of(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from src.errors import QuotaExhausted
 from src.records import Call, Record
 
 Dollars = Annotated[float, Field(ge=0)]
@@ -104,6 +105,51 @@ class Ledger(Record):
     def cost(self) -> float | None:
         costs = [account.cost for account in self.roles.values()]
         return None if None in costs else sum(cost or 0.0 for cost in costs)
+
+
+class Allowance:
+    """What a run may spend in all, over restarts: nothing is sent once it is used up.
+
+    Calls under way then are still answered and paid for. A call whose cost nobody knows, since it
+    was cut off, counts as much as the dearest one known.
+    """
+
+    def __init__(self, prices: Prices, *, cost: float | None, tokens: int | None) -> None:
+        """Take the limits in dollars and tokens; None: no limit."""
+        self._prices, self._cost_max, self._tokens_max = prices, cost, tokens
+        self._cost = 0.0
+        self._tokens = self._dearest_tokens = 0
+        self._dearest = 0.0
+        self._unknown = 0
+
+    @property
+    def limited(self) -> bool:
+        return self._cost_max is not None or self._tokens_max is not None
+
+    def count(self, call: Call) -> None:
+        """Count what a call took."""
+        cost = self._prices.cost(call)
+        if cost is None:
+            self._unknown += 1
+            return
+        tokens = (call.input_tokens or 0) + (call.output_tokens or 0)
+        self._cost, self._tokens = self._cost + cost, self._tokens + tokens
+        self._dearest = max(self._dearest, cost)
+        self._dearest_tokens = max(self._dearest_tokens, tokens)
+
+    def count_unknown(self, calls: int) -> None:
+        """Count calls of which nobody knows what they took."""
+        self._unknown += calls
+
+    def refuse_more(self) -> None:
+        """Raise `QuotaExhausted` where a limit is reached."""
+        cost = self._cost + self._unknown * self._dearest
+        tokens = self._tokens + self._unknown * self._dearest_tokens
+        way_on = "the same command goes on with a higher one"
+        if self._cost_max is not None and cost >= self._cost_max:
+            raise QuotaExhausted(f"max_cost: {dollars(cost)} of ${self._cost_max:g}; {way_on}")
+        if self._tokens_max is not None and tokens >= self._tokens_max:
+            raise QuotaExhausted(f"max_tokens: {tokens} of {self._tokens_max}; {way_on}")
 
 
 def dollars(cost: float | None) -> str:

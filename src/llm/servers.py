@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from src.errors import InputError, ModelFailed, ServerError
-from src.llm.client import Listed, Model
+from src.llm.client import Listed, Model, Moved
 from src.llm.endpoints import Endpoint, endpoint_path, read_endpoint
 from src.settings import ModelSettings
 
@@ -115,7 +115,7 @@ async def open_servers(
     doors = {name: door_of(models[name], endpoints) for name in every}
     if local_hosts is not None:
         refuse_remote(doors.values(), local_hosts)
-    opened = {name: Model(door.settings, door.key) for name, door in doors.items()}
+    opened = {n: Model(d.settings, d.key, d.moved(endpoints)) for n, d in doors.items()}
     try:
         listed = await _listed(opened)
         services = {}
@@ -149,6 +149,19 @@ class Door:
     def key(self) -> str | None:
         """Return the key; a missing one is a `ServerError`."""
         return self.endpoint.key if self.endpoint else key_of(self.settings)
+
+    def moved(self, endpoints: Path) -> Moved | None:
+        """Return what says where a server of ours answers once it was started again."""
+        if self.endpoint is None:
+            return None
+        known = self.endpoint
+
+        def now() -> tuple[str, str] | None:
+            found = read_endpoint(endpoints, known.name) or known
+            at = found if found.state == "ready" else known
+            return None if found.state == "ended" else (at.base_url, at.key)
+
+        return now
 
 
 def door_of(model: ModelSettings, endpoints: Path) -> Door:

@@ -6,7 +6,6 @@ other side. Nothing is hidden: the raw text stays beside the cleaned, and flags 
 
 import re
 from collections.abc import Iterable
-from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -17,7 +16,7 @@ from src.interview.roles import Turns
 from src.interview.views import patient_view
 from src.llm.caller import Asking, Request
 from src.records import Answer, Question, Record
-from src.settings import PERSONAS, LoraSettings
+from src.settings import LoraSettings
 
 Patterns = Annotated[tuple[re.Pattern[str], ...], Field(min_length=1)]
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d\u00a0", "''\"\" ")
@@ -39,21 +38,6 @@ class Signs(Record):
     ai_disclaimer: Patterns
     role_reversal: Reversal
     sensitive: Sensitive
-
-
-class Adapter(Record):
-    """Where one persona's adapter comes from."""
-
-    adapter: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
-    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None
-    released: date | None
-
-
-class Adapters(Record):
-    """The adapters by official persona number, `conf/personas/erisk2026.yaml`."""
-
-    base: str
-    personas: dict[Annotated[int, Field(ge=1, le=PERSONAS)], Adapter]
 
 
 class LoraPatient:

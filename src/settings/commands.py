@@ -66,6 +66,8 @@ class RunSettings(Settings):
     privacy: Literal["local", "remote"]
     local_hosts: tuple[str, ...]
     endpoints: Annotated[str, Field(min_length=1)]
+    max_cost: Annotated[float, Field(gt=0)] | None
+    max_tokens: Positive | None
     preflight: PreflightSettings
     price_list: Annotated[str, Field(min_length=1)]
     models: dict[str, ModelSettings]

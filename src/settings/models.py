@@ -37,6 +37,8 @@ class ModelSettings(Settings):
     efforts: tuple[str, ...]
     rate: RateSettings
     retry: RetrySettings
+    restart_wait: Annotated[float, Field(ge=0)]
+    """Seconds for which a server that refuses connections is waited for."""
     kv_bytes_per_token: Positive | None
 
     @field_validator("base_url")
