@@ -4,6 +4,7 @@ A card holds weights, adapter buffers, an overhead that nobody can compute (stat
 the cache of keys and values. vLLM takes a share of the card and gives the cache what is left.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -127,7 +128,7 @@ def _split(
         )
     cache = card * settings.card_share - sum(needs[name].fixed for name in sharing)
     parts = _caches(sharing, needs, cache)
-    return {name: _down((needs[name].fixed + parts[name]) / card) for name in sharing}
+    return {name: _up((needs[name].fixed + parts[name]) / card) for name in sharing}
 
 
 def _caches(
@@ -197,9 +198,9 @@ def _shape(server: ServerSettings) -> ArchitectureSettings:
     return server.architecture
 
 
-def _down(share: float) -> float:
-    """Return a share cut to four places, so that the sum stays within the card."""
-    return int(share * 10_000) / 10_000
+def _up(share: float) -> float:
+    """Return a share rounded up to four places, so that what a start takes stays within."""
+    return math.ceil(share * 10_000) / 10_000
 
 
 def _gib(size: float) -> str:
