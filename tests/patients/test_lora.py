@@ -15,10 +15,11 @@ from terminal import ROOT
 from src.errors import InputError, ModelFailed, PatientFailed
 from src.interview.views import transcript
 from src.llm.caller import Reply, Request
-from src.patients.lora import Adapters, LoraPatient, Signs, cleaned, flags_of
+from src.patients.lora import LoraPatient, Signs, cleaned, flags_of
 from src.prompts import load_yaml
 from src.records import Answer, Call, Question, Turn
 from src.settings import LoraSettings
+from src.settings.personas import Adapters
 
 SIGNS = load_yaml("prompts/patient_signs.yaml", Signs)
 OPTION = yaml.safe_load((ROOT / "conf/patient/lora.yaml").read_text(encoding="utf-8"))
