@@ -5,19 +5,21 @@ python -m serving.launch serving=gemma print=true  show the command line, start 
 """
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from serving import cards
 from serving.cards import Card
 from serving.command_line import VISIBLE, commands, model_path, shell_line
-from serving.lora import Adapter, find_adapters, highest_rank
+from serving.lora import Adapter, find_adapters, highest_rank, refuse_another_base
 from serving.memory import interviews, shares
 from serving.server import ServerCommand
-from serving.settings import LaunchSettings
+from serving.settings import LaunchSettings, ServerSettings
 from serving.supervise import serve
 from serving.tokenizers import differences
 from src import command, config
@@ -86,9 +88,22 @@ def _adapters(settings: LaunchSettings) -> tuple[Adapter, ...]:
         return ()
     adapters = find_adapters(settings.adapters, settings.personas)
     for server in bases:
+        refuse_another_base(adapters, server.model, _width(server))
         for line in differences(adapters, model_path(server.model), server.revision):
             sys.stderr.write(f"{line}\n")
     return adapters
+
+
+def _width(server: ServerSettings) -> int | None:
+    """Return the model's hidden size: from conf, else from its folder; None where it is neither."""
+    if server.architecture is not None:
+        return server.architecture.hidden
+    shape = Path(model_path(server.model)) / "config.json"
+    try:
+        found = json.loads(shape.read_bytes()).get("hidden_size")
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, int) else None
 
 
 def _ranks(settings: LaunchSettings, adapters: Sequence[Adapter]) -> dict[str, int]:

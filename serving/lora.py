@@ -1,6 +1,7 @@
 """Adapters on disk: which personas are there, under which names they are served, of what rank."""
 
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from src.prompts import located, one_line, shown
 FOLDER = re.compile(r"persona-0*([1-9]\d?)")
 CONFIG = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+READS_WIDTH = ("q_proj.lora_A.weight", "up_proj.lora_A.weight")
+HEAD_AT_MOST = 2**24
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """What vLLM takes for --max-lora-rank."""
 
@@ -54,6 +57,27 @@ class Adapter:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()
+
+    @cached_property
+    def width(self) -> int | None:
+        """Return the hidden size of the model that it was made for; None where it cannot be told.
+
+        It stands in the head of a safetensors file: eight bytes of length, then JSON.
+        """
+        try:
+            with self.weights.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                head = json.loads(file.read(min(length, HEAD_AT_MOST)))
+            return next(
+                (
+                    int(value["shape"][1])
+                    for key, value in head.items()
+                    if key.endswith(READS_WIDTH)
+                ),
+                None,
+            )
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, IndexError):
+            return None
 
     @property
     def name(self) -> str:
@@ -106,6 +130,16 @@ def read_adapter(persona: int, folder: Path) -> Adapter:
             f"{shown(path)}: rank {config.rank} is above {RANKS[-1]}, the most that vLLM takes"
         )
     return Adapter(persona, folder, config, weights)
+
+
+def refuse_another_base(adapters: Sequence[Adapter], model: str, width: int | None) -> None:
+    """Raise an `InputError` for an adapter made for a model of another hidden size."""
+    for adapter in adapters:
+        if None not in (adapter.width, width) and adapter.width != width:
+            raise InputError(
+                f"{shown(adapter.folder)}: made for a model of width {adapter.width}, {model} has "
+                f"{width}; serve the model that it was made for, or name others by adapters=FOLDER"
+            )
 
 
 def allowed_rank(rank: int) -> int | None:

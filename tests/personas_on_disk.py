@@ -21,3 +21,11 @@ def tokenizer(folder: Path, *, tokens: dict[str, int], template: str) -> None:
     (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
     settings = {"chat_template": template}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def shaped_weights(folder: Path, width: int) -> None:
+    """Give an adapter weights whose head says which width they are for."""
+    key = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+    head = json.dumps({"__metadata__": {}, key: {"dtype": "BF16", "shape": [8, width]}}).encode()
+    content = len(head).to_bytes(8, "little") + head
+    (folder / "adapter_model.safetensors").write_bytes(content)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from personas_on_disk import adapter
+from personas_on_disk import adapter, shaped_weights
 from terminal import ROOT
 
 from serving.command_line import commands
@@ -197,3 +197,21 @@ def test_the_rank_is_rounded_up_to_one_that_vllm_allows(
     adapter(tmp_path / "one", "persona-01", r=rank)
     launch_line = printed(*PERSONAS, f"adapters={tmp_path / 'one'}")
     assert f" --max-lora-rank {flag} " in launch_line
+
+
+def test_an_adapter_made_for_another_model_is_refused(tmp_path: Path, printed: Print) -> None:
+    shaped_weights(adapter(tmp_path / "small", "persona-07"), 576)
+    with pytest.raises(InputError, match=r"persona-07: made for a model of width 576, .* has 4096"):
+        printed(*PERSONAS, f"adapters={tmp_path / 'small'}")
+
+
+def test_the_width_of_a_model_in_a_folder_is_read_there(tmp_path: Path, printed: Print) -> None:
+    model, adapters = tmp_path / "model", tmp_path / "small"
+    model.mkdir()
+    (model / "config.json").write_text('{"hidden_size": 4096}', encoding="utf-8")
+    shaped_weights(adapter(adapters, "persona-07"), 576)
+    arguments = ["serving=cpu", f"adapters={adapters}", f"servers.cpu.model={model}"]
+    with pytest.raises(InputError, match=r"made for a model of width 576, .* has 4096"):
+        printed(*arguments)
+    (model / "config.json").write_text('{"hidden_size": 576}', encoding="utf-8")
+    assert "--lora-modules" in printed(*arguments)
