@@ -39,16 +39,23 @@ def shown(path: Path) -> str:
 
 
 def read_text(path: str | Path) -> str:
-    """Return a UTF-8 file's text; a file that cannot be read is an `InputError`."""
+    """Return a UTF-8 file's text, a folder's as that of its files, each under its name.
+
+    What cannot be read is an `InputError`.
+    """
+    place = located(path)
+    if place.is_dir():
+        files = sorted(f for f in place.rglob("*") if f.is_file() and not f.name.startswith("."))
+        return "".join(f"=== {f.relative_to(place)}\n{read_text(f)}\n" for f in files)
     try:
-        return located(path).read_text(encoding="utf-8")
+        return place.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise InputError(f"{path}: cannot be read ({reason})") from error
 
 
 def sha256(path: str | Path) -> str:
-    """Return the hash of a file's text, 64 hex digits."""
+    """Return the hash of the text of a file or folder, 64 hex digits."""
     return hashlib.sha256(read_text(path).encode()).hexdigest()
 
 

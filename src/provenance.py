@@ -39,7 +39,7 @@ def manifests_of(
     """Return each subject's manifest, and the texts to copy beside it by file name."""
     files, texts = {}, {}
     for key, file in config.files(settings).items():
-        name = f"{key}{Path(file.path).suffix}"
+        name = f"{key}{Path(file.path).suffix or '.txt'}"
         texts[name] = read_text(file.path)
         files[key] = InputCopy(path=file.path, sha256=sha256(file.path), copy_name=name)
     plain = settings.model_dump(mode="json", by_alias=True)

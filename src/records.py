@@ -38,6 +38,8 @@ class StopReason(StrEnum):
     """Enough symptoms were probed (only where coverage is a stop rule of its own)."""
     SAFETY = "safety"
     """Ordinary interviewing stopped for someone's safety; an ending, not an error."""
+    PARTICIPANT = "participant"
+    """The person asked to end it."""
     DONE = "done"
     """The interviewer said that it had enough."""
 
@@ -72,6 +74,16 @@ class ToolUse(Record):
     output: str
 
 
+class SafetyEvent(Record):
+    """Why an interview was stopped for someone's safety; open until a person has reviewed it."""
+
+    source: Literal["model", "check"]
+    """The interviewer's model, or the check without a model."""
+    kind: str
+    reason: str
+    review: Literal["open"] = "open"
+
+
 class Question(Record):
     """One message of the interviewer."""
 
@@ -87,6 +99,9 @@ class Question(Record):
     calls: tuple[Call, ...] = ()
     flags: tuple[str, ...] = ()
     """What the guard found in the model's drafts, whether repaired or replaced."""
+    notes: str | None = None
+    """The interviewer's private notepad after this message; never part of `visible`."""
+    event: SafetyEvent | None = None
 
 
 class Answer(Record):
@@ -155,8 +170,6 @@ class Turn(Record):
     assessment: Assessment | None = None
     flags: tuple[str, ...] = ()
     """`unscored` where the scorer failed on this turn."""
-    notes: str | None = None
-    """The interviewer's private notepad; never part of `visible`."""
 
 
 class Message(Record):
@@ -218,6 +231,11 @@ class Interview(Record):
     def valid(self) -> bool:
         """Whether an analyst may use it: ended as planned, with a final assessment."""
         return self.failure is None and self.final is not None
+
+    @property
+    def event(self) -> SafetyEvent | None:
+        """What stopped it for someone's safety, where anything did."""
+        return self.closing.event if self.closing else None
 
     @property
     def messages(self) -> int:

@@ -191,7 +191,7 @@ def _redone(settings: RunSettings, subjects: Sequence[SubjectRun]) -> list[tuple
 
 
 def _refuse_unpriced(settings: RunSettings, servers: Servers, prices: Prices) -> None:
-    """A limit in dollars holds only where every price is known."""
+    """Refuse a limit in dollars where not every price is known."""
     names = [service.model.settings.name for service in servers.services.values()]
     unknown = [n for n in names if prices.cost(Call(role="", asked=n, input_tokens=1)) is None]
     if settings.max_cost is not None and unknown:

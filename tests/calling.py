@@ -26,6 +26,7 @@ def model_settings(url: str, name: str = GEMMA, **changes: object) -> ModelSetti
         "calls": 64,
         "context": 16384,
         "accepts": () if paid else ("temperature", "top_p", "top_k", "seed", "stop_token_ids"),
+        "tools": "native" if paid else "schema",
         "effort": "minimal" if name == NANO else "none" if paid else None,
         "efforts": ("none", "minimal") if paid else (),
         "rate": UNLIMITED,

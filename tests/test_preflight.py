@@ -102,7 +102,7 @@ def test_the_host_of_an_endpoint_file_counts_as_local(tmp_path: Path) -> None:
 
 GEMMA_SETTINGS = {
     "name": "gemma", "base_url": None, "endpoint": "gemma", "backend": "vllm", "key_env": None,
-    "calls": 1, "context": 100, "accepts": (), "effort": None, "efforts": (),
+    "calls": 1, "context": 100, "accepts": (), "tools": "schema", "effort": None, "efforts": (),
     "rate": {"requests": None, "tokens": None, "seconds": 1.0},
     "retry": {"tries": 1, "first_wait": 0.0, "longest_wait": 1.0},
     "restart_wait": 0.0, "kv_bytes_per_token": None,

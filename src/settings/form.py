@@ -17,7 +17,7 @@ class Settings(BaseModel):
 
 
 class File(RootModel[str]):
-    """A file whose content decides how an interview goes: part of the digest by its hash."""
+    """A file or folder whose content decides how an interview goes: in the digest by its hash."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 

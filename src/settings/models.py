@@ -33,6 +33,8 @@ class ModelSettings(Settings):
     calls: Positive
     context: Positive
     accepts: tuple[Literal["temperature", "top_p", "top_k", "seed", "stop_token_ids"], ...]
+    tools: Literal["native", "schema"]
+    """How it calls tools: by the API's own means, or by JSON that follows a schema."""
     effort: str | None
     efforts: tuple[str, ...]
     rate: RateSettings

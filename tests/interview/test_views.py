@@ -23,10 +23,10 @@ def histories(draw: st.DrawFn) -> list[Turn]:
                 text=draw(texts),
                 source="model",
                 tools=(ToolUse(name="CANARY", arguments="CANARY", ok=True, output="CANARY"),),
+                notes="CANARY",
             ),
             answer=Answer(text=draw(texts), raw="CANARY"),
             flags=draw(st.sampled_from([(), ("unscored",)])),
-            notes="CANARY",
         )
         for n in range(1, count + 1)
     ]
