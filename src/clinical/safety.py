@@ -1,0 +1,182 @@
+"""Urgent danger in what a person writes, found without a model; the second of two safety checks.
+
+English only: for any other language the interviewer's own safety stop is the only one. The words
+stand in `conf/lexicon/safety.yaml`. What is over, denied, told of others, imagined or a figure of
+speech is no danger. A wish to be dead, or a thought that the person says they would not act on, is
+a concern: to be explored, not to stop for. Rules of thumb over phrases, no clinical instrument.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal, Self, get_args
+
+from pydantic import model_validator
+
+from src.clinical.phrases import Lexicon, Phrases
+from src.clinical.text import about_other, clauses, polarity, sentences, spaced
+from src.prompts import load_yaml
+from src.records import Record
+
+Kind = Literal["self_harm", "harm_to_others", "acute_medical", "abuse"]
+_NAME = re.compile(r"<([a-z]+)>")
+_SPEAKER = frozenset({"i", "i'm", "i've", "i'll", "i'd", "me", "my", "myself"})
+
+
+class Danger(Record):
+    """What a message tells of a danger."""
+
+    kind: Kind
+    sentence: str
+    urgent: bool
+    """Only urgent danger stops an interview; anything else has to be asked about."""
+
+
+class Told(Record):
+    """Phrases of one kind of danger, by what else makes them urgent."""
+
+    urgent: Phrases
+    if_now: Phrases = ()
+    """Urgent beside a word of the present or the last days, and nothing without one."""
+    if_unqualified: Phrases = ()
+    """A concern where rare, fleeting or not to be acted on; urgent otherwise."""
+    concern: Phrases = ()
+    unless: Phrases = ()
+    """Anywhere in the message, these say that it is known, harmless or feared."""
+
+
+class Asked(Record):
+    """Questions of the interviewer whose short answer tells of a danger."""
+
+    urgent: Phrases = ()
+    concern: Phrases = ()
+
+
+class Settings(Record):
+    """What takes a sentence out of the here and now, or puts it there."""
+
+    now: Phrases
+    past: Phrases
+    over: Phrases
+    """In the sentence after, these say that it is past."""
+    renewed: Phrases
+    """Beside a word of the past: it is not over."""
+    aside: Phrases
+    """Films, dreams, jokes, what somebody might do."""
+    qualified: Phrases
+    innocent: Phrases
+    """Figures of speech, taken out before anything is looked for."""
+    affirms: Phrases
+    """Beginnings of an answer."""
+    denies: Phrases
+
+
+class Words(Settings):
+    """`conf/lexicon/safety.yaml`."""
+
+    names: dict[str, str]
+    told: dict[Kind, Told]
+    if_yes: dict[Kind, Asked]
+    """Questions whose yes tells of a danger."""
+    if_no: dict[Kind, Asked]
+    """Questions whose no does."""
+
+    @model_validator(mode="after")
+    def _every_kind(self) -> Self:
+        if missing := [kind for kind in get_args(Kind) if kind not in self.told]:
+            raise ValueError(f"told: nothing is told of {missing[0]}")
+        for name in sorted(_NAME.findall(str(self.model_dump(exclude={"names"})))):
+            if name not in self.names:
+                raise ValueError(f"names: <{name}> is used and not there")
+        return self
+
+
+class SafetyCheck:
+    """Reads one message at a time; without chance and without state."""
+
+    def __init__(self, path: str) -> None:
+        """Read the words; a malformed file is an `InputError`."""
+        words = load_yaml(path, Words)
+        self._lexicon = Lexicon(words.names)
+        for name in Settings.model_fields:
+            self._lexicon.add(getattr(words, name), name)
+        self._told = self._added("told", words.told, Told)
+        self._answers = (
+            ("affirms", self._added("if_yes", words.if_yes, Asked)),
+            ("denies", self._added("if_no", words.if_no, Asked)),
+        )
+
+    def danger(self, text: str, *, previous: Sequence[str] = ()) -> Danger | None:
+        """Return the danger a message tells of, an urgent one before a concern.
+
+        `previous` are the messages before it, of both sides, the last one the interviewer's.
+        """
+        found = [*self._in_account(text), *self._in_answer(text, previous[-1:])]
+        return next((one for one in found if one.urgent), found[0] if found else None)
+
+    def _added(
+        self, name: str, lists: Mapping[Kind, Record], fields: type[Record]
+    ) -> dict[str, tuple[Kind, str]]:
+        """Add phrases by kind and grade; return both by the value they were added with."""
+        values: dict[str, tuple[Kind, str]] = {}
+        for kind, phrases in lists.items():
+            for grade in fields.model_fields:
+                values[value := f"{name}.{kind}.{grade}"] = kind, grade
+                self._lexicon.add(getattr(phrases, grade), value)
+        return values
+
+    def _says(self, text: str, *values: str) -> bool:
+        return any(True for _ in self._lexicon.find(text, *values))
+
+    def _in_account(self, text: str) -> Iterator[Danger]:
+        parts = [*sentences(text), ""]
+        whole = spaced(text)
+        qualified = self._says(whole, "qualified")
+        for sentence, after in pairwise(parts):
+            plain = spaced(sentence)
+            past = self._says(plain, "past") or self._says(spaced(after), "over")
+            if self._says(plain, "aside") or (past and not self._says(plain, "renewed")):
+                continue
+            now = self._says(plain, "now")
+            for kind, grade in self._phrases(sentence):
+                if self._says(whole, f"told.{kind}.unless") or (grade == "if_now" and not now):
+                    continue
+                mild = grade == "if_unqualified" and qualified and not now
+                yield Danger(kind=kind, sentence=sentence, urgent=grade != "concern" and not mild)
+
+    def _phrases(self, sentence: str) -> Iterator[tuple[Kind, str]]:
+        """Yield what a sentence affirms of the speaker, as kind and grade."""
+        earlier = ""
+        for clause in clauses(sentence):
+            plain = self._without_innocent(f"{clause} ")
+            for cue, match in self._lexicon.find(plain, *self._told):
+                before, after = plain[: match.start()], plain[match.end() :]
+                own = not _SPEAKER.isdisjoint(match.group().split())
+                held = cue.own_negation or polarity(before, after) > 0
+                if held and (own or not about_other(earlier + before)):
+                    kind, grade = self._told[str(cue.value)]
+                    if grade != "unless":
+                        yield kind, grade
+            earlier += plain
+
+    def _without_innocent(self, plain: str) -> str:
+        for cue, _ in self._lexicon.find(plain, "innocent"):
+            plain = cue.pattern.sub("… ", plain)
+        return plain
+
+    def _in_answer(self, text: str, asked: Sequence[str]) -> Iterator[Danger]:
+        """Yield what a short answer takes over from the question before it."""
+        parts = sentences(text)
+        questions = [spaced(one) for last in asked for one in sentences(last) if "?" in one]
+        if not parts or not questions:
+            return
+        first = spaced(parts[0])
+        for answer, values in self._answers:
+            begins = any(not match.start() for _, match in self._lexicon.find(first, answer))
+            if not begins:
+                continue
+            for cue, _ in self._lexicon.find(questions[-1], *values):
+                kind, grade = values[str(cue.value)]
+                past = self._says(questions[-1] + first, "past")
+                mild = past or self._says(spaced(text), "qualified")
+                yield Danger(kind=kind, sentence=parts[0], urgent=grade == "urgent" and not mild)
