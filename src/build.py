@@ -81,10 +81,14 @@ class Casting:
                 run_seed=seed,
             )
 
+        return self.cast_for(asking, subject, sample)
+
+    def cast_for(self, asking: AskingFor, subject: str, sample: int) -> Cast:
+        """Return the same with any way to the models, such as a rehearsal's stand-in."""
         return Cast(
             subject=subject,
             sample=sample,
-            seed=seed_of(seed, subject, sample),
+            seed=seed_of(self._settings.seed, subject, sample),
             interviewer=self._interviewer(asking),
             patient=self._patient(asking, subject, sample),
             orchestrator=self._orchestrator,

@@ -29,7 +29,13 @@ PLAYERS = (
 NOT_IDENTITY = (".models", ".call.timeout")
 """Ends of keys that do not decide it: which models may play (the one that does is named by its
 role), and how long a call may take."""
-ONE_OFF: dict[str, object] = {"only": None, "redo": [], "reason": None, "retry_failed": False}
+ONE_OFF: dict[str, object] = {
+    "only": None,
+    "redo": [],
+    "reason": None,
+    "retry_failed": False,
+    "dry_run": False,
+}
 """What a command asked for once, and a repetition does not ask again."""
 
 

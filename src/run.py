@@ -2,6 +2,7 @@
 
     python -m src.run persona=7 interviewer=gemma
     python -m src.run experiment=offline persona=[1,2,7] samples=10 run=short
+    python -m src.run persona=7 dry_run=true
 
 The same command again resumes: what is finished is never held twice.
 """
@@ -18,6 +19,7 @@ from rich.console import Console
 
 from src import build, command, config
 from src.errors import DiskError, InputError, TooFewInterviews
+from src.forecast import show_forecast
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices
@@ -43,6 +45,9 @@ def run(arguments: Sequence[str]) -> None:
     settings, differences = read(arguments)
     console = command.console()
     root = config.folder(settings.outputs) / (settings.run or settings.name)
+    if settings.dry_run:
+        show_forecast(settings, console, root)
+        return
     subjects = asyncio.run(_hold_and_answer(settings, differences, console, root))
     show(console, subjects, root)
 

@@ -70,6 +70,7 @@ class RunSettings(Settings):
     max_tokens: Positive | None
     preflight: PreflightSettings
     price_list: Annotated[str, Field(min_length=1)]
+    estimate: Annotated[str, Field(min_length=1)]
     models: dict[str, ModelSettings]
     interviewer: Annotated[
         ScriptedSettings | GuidedSettings | MonolithSettings, Field(discriminator="kind")
@@ -82,6 +83,7 @@ class RunSettings(Settings):
     analyst: Annotated[ConsensusSettings | MedianSettings, Field(discriminator="kind")]
     run: FolderName | None
     outputs: Annotated[str, Field(min_length=1)]
+    dry_run: bool
     only: Literal["analysis"] | None
     redo: tuple[Annotated[str, Field(pattern=r"^[1-9]\d*/[1-9]\d*$")], ...]
     reason: Annotated[str, Field(min_length=1)] | None
