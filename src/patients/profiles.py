@@ -96,15 +96,13 @@ class Fact(Record):
 
     @model_validator(mode="after")
     def _can_be_told(self) -> "Fact":
-        if self.known != (bool(self.topics) and bool(self.says)):
-            raise ValueError(
-                f"{self.id}: topics and says are for what the person knows, and needed there"
-            )
+        if {bool(self.topics), bool(self.says)} != {self.known}:
+            raise ValueError("topics and says belong to what the person knows, both of them")
         if any(topic != topic.lower() for topic in self.topics):
-            raise ValueError(f"{self.id}: topics are written in lower case")
+            raise ValueError("topics are written in lower case")
         allowed = {"elaboration": ("symptom", "function"), "character": ("character",)}
         if self.kind not in allowed.get(self.origin, get_args(FactKind)):
-            raise ValueError(f"{self.id}: nothing of kind {self.kind} may be added to a case")
+            raise ValueError(f"nothing of kind {self.kind} may be added to a case")
         return self
 
     @property
