@@ -34,13 +34,12 @@ def fetch(arguments: Sequence[str]) -> None:
             except Unavailable as error:
                 refused.append(error)
     _print_pins(console, settings, wanted)
-    if len(wanted) == 1:
-        for error in refused:
-            raise error
-    for error in refused:
-        console.print(str(error))
+    if refused and len(wanted) == 1:
+        raise refused[0]
+    for one in refused:
+        console.print(str(one))
     if settings.any_will_do and len(refused) < len(wanted):  # the rest comes week by week
-        refused = [error for error in refused if not isinstance(error, Unpublished)]
+        refused = [one for one in refused if not isinstance(one, Unpublished)]
     if refused:
         raise ServerError(f"{len(refused)} of {len(wanted)} could not be fetched, see above")
 

@@ -33,7 +33,7 @@ from src.settings.form import Settings
 from src.settings.personas import Adapters
 
 UNPINNED = "not pinned: fetch pins it"
-QUIET = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
+QUIET = {"HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1", "HF_HUB_VERBOSITY": "error"}
 UNSEEN = {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 """Off a terminal: bars would fill a log."""
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
