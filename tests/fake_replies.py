@@ -100,7 +100,7 @@ def completed(
     )
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
     if body.get("logprobs"):
-        choice["logprobs"] = probabilities(message["content"], model.weights or model.name)
+        choice["logprobs"] = probabilities(budget, model.weights or model.name)
     response = {
         "id": f"chatcmpl-{number:06}",
         "object": "chat.completion",
@@ -113,12 +113,12 @@ def completed(
     return response, usage
 
 
-def probabilities(text: str, weights: str) -> dict[str, Any]:
-    """Return made-up logprobs of a text's words, which the weights decide alone."""
+def probabilities(budget: int, weights: str) -> dict[str, Any]:
+    """Return made-up logprobs of a few tokens, which the weights decide alone."""
     return {
         "content": [
             {"token": f"t{digest(weights, n) % 50}", "logprob": -digest(weights, n, "p") / 2**32}
-            for n, _ in enumerate(text.split())
+            for n in range(min(budget, 8))
         ]
     }
 
