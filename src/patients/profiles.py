@@ -93,6 +93,8 @@ class Fact(Record):
     is heard to be about this fact."""
     says: str = ""
     """The person's own words, one to three spoken sentences."""
+    safety: SafetyDomain | None = None
+    """The danger that it bears on: any question about that danger is about this fact."""
 
     @model_validator(mode="after")
     def _can_be_told(self) -> "Fact":
@@ -201,6 +203,10 @@ class PatientProfile(Record):
         for domain in (*calm, "other"):
             if domain not in self.denials:
                 raise ValueError(f"denials.{domain}: field required")
+        told = {fact.safety for fact in self.facts if fact.state != "denied"}
+        for domain, _ in self.safety.quotes:
+            if domain not in told:
+                raise ValueError(f"safety.{domain}: no fact tells what the quote holds")
         return self
 
     @property

@@ -159,8 +159,10 @@ def test_a_danger_stands_in_the_ledger_and_is_never_volunteered() -> None:
     for one in cases():
         risks = [fact for fact in profile(one).facts if fact.kind == "risk"]
         assert not any(fact.disclosure == "spontaneous" for fact in risks), one.case.id
-        if profile(one).safety.concerns:
-            assert any(fact.state == "present" for fact in risks), one.case.id
+        for domain in profile(one).safety.concerns:
+            told = [fact for fact in risks if fact.safety == domain and fact.state == "present"]
+            assert told, (one.case.id, domain)
+            assert all(fact.known for fact in told)
 
 
 def test_quotes_stand_word_for_word_in_the_record() -> None:
@@ -273,6 +275,7 @@ def test_a_quote_that_is_not_in_the_record_is_refused(tmp_path: Path) -> None:
         (("profile", "facts", 0, "topics"), ["Low"], "facts[0]: topics are written in lower case"),
         (("profile", "facts", 0, "mood"), 1, "profile.facts[0].mood: extra inputs"),
         (("profile", "facts", 6, "origin"), "elaboration", "facts[6]: nothing of kind risk may be"),
+        (("profile", "facts", 6, "safety"), None, "safety.self_harm: no fact tells what the"),
         (("case", "references", 0, "code"), "F32", "case.references[0].code: no base code"),
         (("case", "id"), "five", "case.id: string should match pattern"),
     ],
