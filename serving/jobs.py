@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import subprocess
+from collections.abc import Callable
 from datetime import datetime
 from enum import Enum, auto
 from pathlib import Path
@@ -59,10 +60,13 @@ def log_of_job(job: str) -> Path | None:
     return Path(found[1].strip()) if found else None
 
 
-def life_of(endpoint: Endpoint) -> Life:
-    """Return whether an endpoint's launcher is there, whatever its file says."""
+def life_of(endpoint: Endpoint, *, queue: Callable[[str], Life] = life_of_job) -> Life:
+    """Return whether an endpoint's launcher is there, whatever its file says.
+
+    Within the job itself its process tells: a job queued again has the number of its first try.
+    """
     if endpoint.job is not None and endpoint.job != os.environ.get("SLURM_JOB_ID"):
-        return life_of_job(endpoint.job)
+        return queue(endpoint.job)
     if endpoint.job is None and endpoint.host and not is_here(endpoint.host):
         return Life.UNKNOWN
     alive = runs_since(endpoint.pid, endpoint.changed)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,6 +45,16 @@ def command(name: str, *, flags: tuple[str, ...] = (), **plan: object) -> dict[s
         "environment": {"OWN": "given"},
         "identity": "abc",
     }
+
+
+def endpoint(**changed: object) -> Endpoint:
+    """Return an endpoint of this very process, which is not going to end."""
+    usual: dict[str, object] = {
+        "name": "gemma", "state": "ready", "host": "127.0.0.1", "port": 1, "key": "k", "job": None,
+        "pid": os.getpid(), "start": "other", "identity": "abc", "served": ("gemma-model",),
+        "log": "/dev/null", "changed": datetime.now(UTC),
+    }  # fmt: skip
+    return Endpoint.model_validate(usual | changed)
 
 
 class Launcher:

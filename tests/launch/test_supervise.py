@@ -10,23 +10,15 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from launching import ask, command, launcher, until
+from launching import ask, command, endpoint, launcher, until
 
 from serving import probe
-from src.llm.endpoints import Endpoint, publish
+from src.llm.endpoints import publish
 
 GREETING = {"model": "gemma-model", "messages": [{"role": "user", "content": "Hello!"}]}
-
-
-def endpoint(**changed: object) -> Endpoint:
-    usual: dict[str, object] = {
-        "name": "gemma", "state": "ready", "host": "127.0.0.1", "port": 1, "key": "k", "job": None,
-        "pid": os.getpid(), "start": "other", "identity": "abc", "served": ("gemma-model",),
-        "log": "/dev/null", "changed": datetime.now(UTC),
-    }  # fmt: skip
-    return Endpoint.model_validate(usual | changed)
 
 
 def test_a_server_starts_is_ready_and_ends_as_its_file_says(tmp_path: Path) -> None:
@@ -137,7 +129,7 @@ def test_a_start_that_takes_too_long_is_told_with_the_way_on(tmp_path: Path) -> 
     ],
 )
 def test_a_server_is_not_ready_before_it_answers_as_it_should(
-    tmp_path: Path, plan: dict[str, object], words: str
+    tmp_path: Path, plan: dict[str, Any], words: str
 ) -> None:
     with launcher(tmp_path, command("gemma", **plan)) as run:
         code, out, err = run.ended()

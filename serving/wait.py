@@ -1,0 +1,174 @@
+"""Wait for servers, or beside a driver for the end of one; nothing of a dead one is waited for.
+
+    python -m serving.wait endpoints=[gemma,personas]          until all are ready
+    python -m serving.wait endpoints=[gemma] jobs=[4711]       of this job, not of an older one
+    python -m serving.wait endpoints=[gemma] until=ended       for as long as it is there
+
+Once a server or its job has ended, the last lines of its log go to standard error and the command
+ends with exit code 3. A job that is queued again is waited for.
+"""
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from serving.jobs import Life, last_lines, life_of, life_of_job, log_of_job, refuse_without_slurm
+from serving.probe import Door, listed
+from serving.served import say
+from src import command, config
+from src.errors import ServerError
+from src.llm.endpoints import Endpoint, endpoint_path, read_endpoint
+from src.prompts import shown
+from src.settings.form import Positive, Seconds, Settings
+
+QUEUE_ANSWER_LASTS = 2.0
+"""Seconds for which the queue is not asked about the same job again: others ask it, too."""
+PATIENCE = 3.0
+"""Seconds in which a job whose server has ended may be queued again."""
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+JobName = Annotated[str, Field(pattern=r"^\d+(_\d+)?$")]
+
+
+class WaitSettings(Settings):
+    """Everything that `serving.wait` is told."""
+
+    endpoints: Annotated[tuple[Name, ...], Field(min_length=1)]
+    until: Literal["ready", "ended"]
+    jobs: tuple[Positive | JobName, ...]
+    folder: Annotated[str, Field(min_length=1)]
+    timeout: Seconds | None
+    poll: Seconds
+    log_lines: Positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """What is to be seen of one server."""
+
+    text: str
+    ready: bool = False
+    ended: Path | None = None
+    """Its log, once nothing more is to be expected of it."""
+
+
+class Watch:
+    """The servers that somebody waits for. Looks whenever it is told to."""
+
+    def __init__(
+        self, settings: WaitSettings, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._jobs = tuple(str(job) for job in settings.jobs)
+        self._folder = config.folder(settings.folder)
+        self._clock = clock
+        self._dials = settings.until == "ready"
+        self._lives: dict[str, tuple[float, Life]] = {}
+        self._answered: set[str] = set()
+        """Starts that have answered."""
+        self._over: set[str] = set()
+        """Starts whose job was queued again: the next one has not written its file yet."""
+        self._ended_since: dict[str, float] = {}
+
+    def sight(self, name: str) -> Sight:
+        """Return what is to be seen of one server now."""
+        endpoint = read_endpoint(self._folder, name)
+        if endpoint is None or (self._jobs and endpoint.job not in self._jobs):
+            return Sight(text=f"no file {shown(endpoint_path(self._folder, name))} yet")
+        life = self._life_of(endpoint)
+        if life is Life.WAITING:
+            self._over.add(endpoint.start)
+        if endpoint.start in self._over:
+            return Sight(text=f"job {endpoint.job} is queued again")
+        if life is Life.GONE or (endpoint.state == "ended" and self._stays_ended(endpoint)):
+            return Sight(text="ended", ended=Path(endpoint.log))
+        return self._of_living(endpoint)
+
+    def ended_job(self) -> str | None:
+        """Return a job that was asked for and is no more."""
+        return next((job for job in self._jobs if self._ask(job) is Life.GONE), None)
+
+    def _of_living(self, endpoint: Endpoint) -> Sight:
+        if endpoint.state != "ready":
+            return Sight(text=f"{endpoint.state}; its log: {shown(Path(endpoint.log))}")
+        place = f"{endpoint.host}:{endpoint.port}"
+        if self._dials and not self._answers(endpoint):
+            return Sight(text=f"does not answer at {place}")
+        return Sight(text=f"ready at {place}", ready=True)
+
+    def _answers(self, endpoint: Endpoint) -> bool:
+        """Return whether a server that says it is ready has answered from here."""
+        if endpoint.start not in self._answered:
+            door = Door(host=endpoint.host, port=endpoint.port, key=endpoint.key)
+            try:
+                if set(endpoint.served) <= set(listed(door)):
+                    self._answered.add(endpoint.start)
+            except (OSError, ServerError):
+                return False
+        return endpoint.start in self._answered
+
+    def _life_of(self, endpoint: Endpoint) -> Life:
+        if endpoint.state == "ended" and endpoint.job in {None, os.environ.get("SLURM_JOB_ID")}:
+            return Life.GONE  # nobody queues it again
+        return life_of(endpoint, queue=self._ask)
+
+    def _stays_ended(self, endpoint: Endpoint) -> bool:
+        since = self._ended_since.setdefault(endpoint.start, self._clock())
+        return self._clock() - since >= PATIENCE
+
+    def _ask(self, job: str) -> Life:
+        asked, life = self._lives.get(job, (-QUEUE_ANSWER_LASTS, Life.UNKNOWN))
+        if self._clock() - asked >= QUEUE_ANSWER_LASTS:
+            life = life_of_job(job)
+            self._lives[job] = (self._clock(), life)
+        return life
+
+
+def wait(arguments: Sequence[str]) -> None:
+    """Return once all are ready; a server that has ended is a `ServerError`."""
+    settings = config.read_settings("wait", WaitSettings, arguments)
+    if settings.jobs:
+        refuse_without_slurm()
+    watch, told = Watch(settings), ""
+    deadline = math.inf if settings.timeout is None else time.monotonic() + settings.timeout
+    while True:
+        sights = {name: watch.sight(name) for name in settings.endpoints}
+        _refuse_the_dead(sights, watch, lines=settings.log_lines)
+        line = "; ".join(f"{name}: {sight.text}" for name, sight in sights.items())
+        if line != told:
+            say(line)
+            told = line
+        if settings.until == "ready" and all(sight.ready for sight in sights.values()):
+            return
+        if time.monotonic() >= deadline:
+            raise ServerError(f"waited for {settings.timeout:g} s; {line}")
+        time.sleep(settings.poll)
+
+
+def _refuse_the_dead(sights: Mapping[str, Sight], watch: Watch, *, lines: int) -> None:
+    """Show the log of what has ended and raise a `ServerError`."""
+    for name, sight in sights.items():
+        if sight.ended is not None:
+            _show(sight.ended, lines)
+            raise ServerError(f"{name}: the server has ended; its log: {shown(sight.ended)}")
+    if (job := watch.ended_job()) is not None:
+        log = log_of_job(job)
+        _show(log, lines)
+        place = f"its log: {shown(log)}" if log else "Slurm no longer knows its log"
+        raise ServerError(f"job {job} has ended; {place}")
+
+
+def _show(log: Path | None, count: int) -> None:
+    lines = last_lines(log, count) if log else []
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    command.main(__doc__, "wait", wait)
