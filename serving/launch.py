@@ -21,7 +21,7 @@ from serving.memory import interviews, shares
 from serving.server import ServerCommand
 from serving.settings import LaunchSettings, ServerSettings
 from serving.supervise import serve
-from serving.tokenizers import differences
+from serving.tokenizers import base_on_disk, differences
 from src import command, config
 from src.errors import InputError, ServerError
 from src.prompts import ROOT
@@ -38,7 +38,7 @@ def launch(arguments: Sequence[str]) -> None:
         for printed in commands(settings, given, adapters=adapters):
             sys.stdout.write(shell_line(printed) + "\n")
         return
-    _refuse_missing(settings)
+    _refuse_no_python(settings)
     found = _cards(settings)
     if found:
         settings = _for_card(settings, found)
@@ -46,6 +46,7 @@ def launch(arguments: Sequence[str]) -> None:
         given = shares(settings, _ranks(settings, adapters))
     except InputError as error:  # the settings are as good as before; it is the card that is not
         raise ServerError(str(error)) from error
+    _refuse_absent(settings, arguments)
     made = [_placed(one, found) for one in commands(settings, given, adapters=adapters)]
     for line in notes(settings, given, adapters):
         sys.stderr.write(f"{line}\n")
@@ -111,12 +112,33 @@ def _ranks(settings: LaunchSettings, adapters: Sequence[Adapter]) -> dict[str, i
     return {name: highest_rank(adapters) for name, one in settings.servers.items() if one.lora}
 
 
-def _refuse_missing(settings: LaunchSettings) -> None:
+def _refuse_no_python(settings: LaunchSettings) -> None:
     python = ROOT / settings.python
     if not python.exists():
         raise ServerError(
             f"{settings.python}: not there; install vLLM first (README), or give python=PATH"
         )
+
+
+def _refuse_absent(settings: LaunchSettings, arguments: Sequence[str]) -> None:
+    """Raise a `ServerError` for a model that is not here and that nobody may fetch at the start."""
+    options = [argument[8:] for argument in arguments if argument.startswith("serving=")]
+    for name, server in settings.servers.items():
+        path = model_path(server.model)
+        offline = {**settings.environment, **server.environment}.get("HF_HUB_OFFLINE") == "1"
+        if base_on_disk(path, server.revision) is not None:
+            continue
+        if Path(path).is_absolute():
+            raise ServerError(
+                f"servers.{name}.model: {server.model} is no folder; the small model is made by "
+                f"{settings.python} -m serving.convert"
+            )
+        if offline:
+            raise ServerError(
+                f"servers.{name}.model: {server.model} at {server.revision} is not in the hub's "
+                f"cache; on a node with a network: python -m serving.models fetch=true "
+                f"model={options[-1] if options else name}"
+            )
 
 
 def _cards(settings: LaunchSettings) -> dict[str, tuple[Card, ...]]:

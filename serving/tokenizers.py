@@ -18,7 +18,7 @@ def differences(adapters: Sequence[Adapter], model: str, revision: str | None) -
     Another vocabulary is an `InputError`: vLLM reads prompts with the base's alone. What either
     side does not bring along is not compared.
     """
-    base = _base(model, revision)
+    base = base_on_disk(model, revision)
     if base is None:
         return []
     words, template = _vocabulary(base), _template(base)
@@ -40,7 +40,7 @@ def differences(adapters: Sequence[Adapter], model: str, revision: str | None) -
     return lines
 
 
-def _base(model: str, revision: str | None) -> Path | None:
+def base_on_disk(model: str, revision: str | None) -> Path | None:
     """Return the base's folder, its own or the hub's copy of the revision; None: not here."""
     if Path(model).is_dir():
         return Path(model)

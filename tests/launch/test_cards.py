@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from personas_on_disk import adapter
 from terminal import tacit
 
 from serving.cards import read_cards, taken, visible
@@ -112,3 +113,24 @@ def test_a_start_without_vllms_python_says_so() -> None:
     done = tacit("serving.launch", "serving=gemma", "python=no/such/python")
     assert done.returncode == 3
     assert "no/such/python: not there" in done.stderr
+
+
+def test_a_model_that_is_not_here_is_named_with_the_way_to_fetch_it(tmp_path: Path) -> None:
+    environment = {
+        **stand_in(tmp_path, SEEN.splitlines()[0]),
+        "CUDA_VISIBLE_DEVICES": "0",
+        "HF_HUB_CACHE": str(tmp_path / "hub"),
+    }
+    arguments = ["serving=gemma_int4", "python=/bin/sh"]
+    done = tacit("serving.launch", *arguments, environment=environment)
+    assert done.returncode == 3
+    assert "python -m serving.models fetch=true model=gemma_int4" in done.stderr
+
+
+def test_a_folder_that_is_not_there_is_named_with_the_way_to_make_it(tmp_path: Path) -> None:
+    arguments = ["serving=cpu", "python=/bin/sh", "servers.cpu.model=./no/such/model"]
+    adapter(tmp_path, "persona-07")
+    done = tacit("serving.launch", *arguments, f"adapters={tmp_path}")
+    assert done.returncode == 3
+    assert "./no/such/model is no folder" in done.stderr
+    assert "serving.convert" in done.stderr
