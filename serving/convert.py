@@ -81,7 +81,8 @@ def _write(path: Path, folder: Path) -> None:
     A model that was read from a GGUF file refuses to be saved, being marked as quantised: so its
     weights, which are plain numbers by now, move into a fresh model of the same form.
     """
-    os.environ["HF_HUB_OFFLINE"] = "1"  # read when the library is imported: nothing is looked up
+    # read when the libraries are imported: nothing is looked up, and no progress is drawn
+    os.environ.update(HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
     import torch  # noqa: PLC0415 - --help and a folder that is there need none of it
     import transformers  # noqa: PLC0415 - the same
 

@@ -1,0 +1,65 @@
+"""Settings of the training of stand-in personas: what conf/train.yaml and conf/base hold."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from src.settings import PERSONA_FORM, PERSONAS
+from src.settings.form import Count, Positive, Settings
+
+Text = Annotated[str, Field(min_length=1)]
+InnerShare = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _some_personas(value: object) -> object:
+    """Accept one number for a list of one; a doubled or unknown number helps nobody."""
+    if value == "all":
+        return value
+    numbers = value if isinstance(value, list) else [value]
+    good = all(type(number) is int and 1 <= number <= PERSONAS for number in numbers)
+    if not (good and numbers and len(set(numbers)) == len(numbers)):
+        raise ValueError(PERSONA_FORM)
+    return tuple(numbers)
+
+
+class BaseModelSettings(Settings):
+    """The model that an adapter is for."""
+
+    name: Text
+    path: Text | None
+    """A folder that holds it; None: the copy that the hub's client keeps."""
+    licence: Text
+    stop: Text
+    """The token that ends a reply."""
+    pad: Text
+    missing: Text
+    """The way on where the model is not there."""
+
+
+class TrainingSettings(Settings):
+    """How an adapter is trained."""
+
+    rank: Positive
+    alpha: Positive
+    layers: Annotated[tuple[Text, ...], Field(min_length=1)]
+    steps: Positive
+    batch: Positive
+    max_length: Annotated[int, Field(ge=32)]
+    learning_rate: Annotated[float, Field(gt=0, lt=1)]
+    warmup: Annotated[float, Field(ge=0, lt=1)]
+    clip: Annotated[float, Field(gt=0)]
+    device: Literal["auto", "cpu", "cuda"]
+    dtype: Literal["bfloat16", "float32"]
+
+
+class TrainSettings(Settings):
+    """Everything that `python -m serving.train_persona` can be told."""
+
+    persona: Annotated[tuple[int, ...] | Literal["all"], BeforeValidator(_some_personas)]
+    run: Text = Field(alias="from")
+    out: Text
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    held_out: InnerShare
+    others: Count
+    base: BaseModelSettings
+    training: TrainingSettings
