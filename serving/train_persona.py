@@ -14,6 +14,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from serving.base import base_folder
+from serving.dialogues import Dialogue, Example, dialogues_of, split, windows
 from serving.lessons import (
     BASE,
     TRAINING,
@@ -25,8 +27,6 @@ from serving.lessons import (
     measured,
     no_better,
 )
-from serving.base import base_folder
-from serving.dialogues import Dialogue, Example, dialogues_of, split, windows
 from serving.origin import whole_folder
 from serving.training import TrainSettings
 from src import command, config

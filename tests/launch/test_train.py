@@ -9,16 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import ROOT
 
-from serving.lessons import (
-    BASE,
-    Losses,
-    Training,
-    digest_of_training,
-    finished,
-    keep_losses,
-    measured,
-    no_better,
-)
 from serving.base import base_folder
 from serving.dialogues import (
     UNLABELLED,
@@ -31,6 +21,16 @@ from serving.dialogues import (
     padded,
     split,
     windows,
+)
+from serving.lessons import (
+    BASE,
+    Losses,
+    Training,
+    digest_of_training,
+    finished,
+    keep_losses,
+    measured,
+    no_better,
 )
 from serving.train_persona import card
 from serving.training import TrainSettings
