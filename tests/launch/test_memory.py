@@ -1,9 +1,11 @@
 """What a server needs of a card, against figures known from elsewhere, and how one is split."""
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from personas_on_disk import adapter
+from terminal import ROOT
 
 from serving.launch import notes
 from serving.lora import find_adapters
@@ -18,9 +20,9 @@ from serving.memory import (
     weight_bytes,
 )
 from serving.settings import ArchitectureSettings, LaunchSettings, ServerSettings
-from src import build, config
+from src import config
 from src.errors import InputError
-from src.readiness import longest_prompts
+from src.readiness import Longest, longest_prompts
 from src.settings import ModelSettings, RunSettings
 
 ROUNDED = 300
@@ -41,8 +43,11 @@ def shape(option: str, name: str) -> ArchitectureSettings:
     return found
 
 
-def run_settings() -> RunSettings:
-    return config.read_settings("config", RunSettings, ["experiment=local"])
+def longest() -> dict[str, Longest]:
+    """Return each role's longest prompt where Gemma scores and the guard limits questions."""
+    local = config.read_settings("config", RunSettings, ["experiment=local"])
+    rules = yaml.safe_load((ROOT / "prompts" / "guard_rules.yaml").read_text(encoding="utf-8"))
+    return longest_prompts(local, words_max=rules["limits"]["words"])
 
 
 @pytest.mark.parametrize(
@@ -164,18 +169,15 @@ def test_int4_is_served_with_the_same_window() -> None:
 
 
 def test_every_window_holds_the_longest_interview_and_conf_says_how_long_it_is() -> None:
-    local = run_settings()
-    longest = longest_prompts(local, words_max=build.Casting(local).words_max)
-    served = {**settings("serving=both").servers}
-    for one in served.values():
+    computed = longest()
+    for one in BOTH.servers.values():
         for role, tokens in one.interview.items():
-            assert longest[role].tokens <= tokens <= longest[role].tokens + ROUNDED
+            assert computed[role].tokens <= tokens <= computed[role].tokens + ROUNDED
             assert tokens <= one.context
 
 
 def test_the_window_holds_a_scoring_that_is_sent_back_once() -> None:
-    local = run_settings()
-    scorer = longest_prompts(local, words_max=build.Casting(local).words_max)["scorer"]
+    scorer = longest()["scorer"]
     assert scorer.tokens + scorer.answer + ROUNDED <= server("gemma", "gemma").context
 
 
