@@ -58,9 +58,9 @@ class Served:
 
     async def live(self, *, after: "Served | None") -> None:
         """Start, become ready, and stay until cancelled; an end of its own is a `ServerError`."""
-        if after is not None:
-            await after.ready.wait()
         try:
+            if after is not None:
+                await after.ready.wait()
             try:
                 await self._once(may_lose_its_port=True)
             except PortLost as error:
@@ -75,7 +75,7 @@ class Served:
             self.publish("ended")
 
     def publish(self, state: State) -> None:
-        """Write the endpoint file; where another start has replaced it, it stays that one's."""
+        """Write the endpoint file, unless another start has replaced it; `ended` is the last."""
         path = endpoint_path(self._folder, self.name)
         with boundary(shown(path)):
             if state != "starting":
@@ -83,6 +83,8 @@ class Served:
                 if current is None or current.start != self._start:
                     if state == "ready":
                         raise FolderError(f"{shown(path)}: another start has replaced this file")
+                    return
+                if current.state == "ended":
                     return
             publish(self._folder, self._endpoint(state))
 

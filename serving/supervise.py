@@ -41,10 +41,10 @@ async def serve(
     for command in commands:
         _refuse_a_second(folder, command.endpoint)
     servers = [Served(command, folder=folder, lifecycle=lifecycle) for command in commands]
-    for server in servers:
-        server.publish("starting")
     with _heeding_signals() as asked:
         try:
+            for server in servers:
+                server.publish("starting")
             async with asyncio.TaskGroup() as group:
                 group.create_task(_until_signalled(asked))
                 for before, server in zip([None, *servers], servers, strict=False):
@@ -56,6 +56,9 @@ async def serve(
             if not isinstance(error, AskedToEnd):
                 raise error from several
             _say_goodbye(servers, why=str(error))
+        finally:
+            for server in servers:  # also of those whose turn to start never came
+                server.publish("ended")
 
 
 def _say_goodbye(servers: Sequence[Served], *, why: str) -> None:
@@ -78,7 +81,10 @@ def _refuse_a_second(folder: Path, name: str) -> None:
 
 @contextmanager
 def _heeding_signals() -> Iterator["asyncio.Future[str]"]:
-    """Hand out what becomes the name of the first signal; the same again changes nothing."""
+    """Hand out what becomes the name of the first signal; further ones change nothing.
+
+    Slurm sends them twice. What was to be ignored, as below nohup, stays ignored.
+    """
     loop = asyncio.get_running_loop()
     asked: asyncio.Future[str] = loop.create_future()
 
@@ -86,12 +92,13 @@ def _heeding_signals() -> Iterator["asyncio.Future[str]"]:
         if not asked.done():
             asked.set_result(f"on {number.name}")
 
-    for number in HEEDED:
+    heeded = [number for number in HEEDED if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heeded:
         loop.add_signal_handler(number, heed, number)
     try:
         yield asked
     finally:
-        for number in HEEDED:
+        for number in heeded:
             loop.remove_signal_handler(number)
 
 

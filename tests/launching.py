@@ -24,7 +24,7 @@ SLURM = ("SLURM_JOB_ID", "SLURMD_NODENAME")
 Found = TypeVar("Found")
 
 
-def until(seen: Callable[[], Found | None], *, seconds: float = 10) -> Found:
+def until(seen: Callable[[], Found | None], *, seconds: float = 30) -> Found:
     """Return what is seen as soon as it is; too late is a failure."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -75,7 +75,7 @@ class Launcher:
 
         return until(seen)
 
-    def ended(self, *, seconds: float = 10) -> tuple[int, str, str]:
+    def ended(self, *, seconds: float = 30) -> tuple[int, str, str]:
         """Return exit code, output and errors, within so many seconds."""
         out, err = self.process.communicate(timeout=seconds)
         return self.process.returncode, out, err
@@ -100,13 +100,14 @@ def launcher(
     tmp_path: Path,
     *commands: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
+    below: tuple[str, ...] = (),
     **lifecycle: object,
 ) -> Iterator[Launcher]:
-    """Start a launcher; whatever it leaves behind is killed after the test."""
+    """Start a launcher, `below` another program; what it leaves behind is killed after the test."""
     mark, folder = secrets.token_hex(8), tmp_path / "endpoints"
     usual = {
         "host": None,
-        "start_timeout": 10.0,
+        "start_timeout": 30.0,
         "idle_shutdown": None,
         "grace": 5.0,
         "log_lines": 50,
@@ -115,7 +116,7 @@ def launcher(
     told = {"commands": commands, "folder": str(folder), "lifecycle": usual | lifecycle}
     outside = {key: value for key, value in os.environ.items() if key not in SLURM}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.launch.launcher", json.dumps(told)],
+        [*below, sys.executable, "-m", "tests.launch.launcher", json.dumps(told)],
         cwd=ROOT,
         env={**outside, "VLLM_PORT": "5000", MARK: mark, **(environment or {})},
         stdout=subprocess.PIPE,

@@ -73,6 +73,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(401)
             return
         if self.server.finished == plan.hangs_after:
+            sys.stdout.write("a request hangs\n")
+            sys.stdout.flush()
             threading.Event().wait()
         with self.server.lock:
             self.server.finished += 1
@@ -122,5 +124,5 @@ def main(plan: Plan, host: str, port: int) -> int:
 
 
 if __name__ == "__main__":
-    _, told, *_, host, _, port = sys.argv
+    told, host, port = sys.argv[1], sys.argv[-3], sys.argv[-1]
     sys.exit(main(Plan(**json.loads(told)), host, int(port)))
