@@ -7,14 +7,13 @@ import socket
 import sys
 from pathlib import Path
 
+from serving.command_line import UNSET
 from serving.jobs import last_lines
 from serving.probe import LOCAL_ENTRY, Door
 from serving.server import ServerCommand
 from src.errors import boundary
 
 GUARD = Path(__file__).with_name("guard.py")
-UNSET = frozenset({"VLLM_PORT", "VLLM_API_KEY"})
-"""Variables that no server inherits: it would take another's port, or a key that is known."""
 SPARE = 10.0
 """Seconds beyond the grace after which a group that cannot even be killed is left behind."""
 SAYING_TAKEN = ("address already in use", "errno 98")
