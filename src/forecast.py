@@ -9,60 +9,61 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 
 from rich.console import Console
 from rich.table import Table
 
 from src import build
-from src.estimate import (
-    Assumptions,
-    Estimate,
-    Sent,
-    estimated,
-    expected_messages,
-    rehearse,
-    rehearsed,
-)
+from src.errors import InputError, InterviewError
+from src.estimate import Estimate, RoleEstimate, estimated
 from src.llm.ledger import Account, Ledger, Prices, dollars, ledger_of
+from src.llm.servers import Servers
 from src.prompts import load_yaml
-from src.provenance import remembered_models
-from src.settings import RunSettings
+from src.provenance import manifests_of, remembered_models
+from src.rehearsal import Assumptions, Sent, expected_messages, rehearse, rehearsed
+from src.settings import OfflineSettings, RunSettings
 from src.store import SubjectFolder
 from src.subject import owed_samples
 
-PAPER = "The paper reports $8 for ten of its baseline and $2 for twenty of its hybrid."
+PAPER = "the paper reports $8 for ten of its baseline and $2 for twenty of its hybrid"
 NOT_COUNTED = (
     "Not counted: retries, second drafts that the guard asks for, repairs of an answer, preflight."
 )
+NOTHING = "Nothing was asked of a server, written or spent."
+FIGURES_FROM = 2
+"""Columns of a table before its figures."""
+Printed = Table | str
 
 
 class Forecast:
-    """Estimates a run's interviews by its settings, conf/estimate.yaml and the price list."""
+    """Estimates interviews under some settings; what is assumed stands in conf/estimate.yaml."""
 
     def __init__(self, settings: RunSettings, root: Path) -> None:
-        """Read the run folder and rehearse an interview; a malformed file is an `InputError`."""
+        """Read assumptions, prices, and what the run folder chose; wrong ones: `InputError`."""
         self.settings, self.assumed = settings, load_yaml(settings.estimate, Assumptions)
         self.prices = load_yaml(settings.price_list, Prices)
-        asked = {} if settings.only else settings.asked_models
+        asked = settings.asked_models
         remembered = remembered_models(root, asked)
         self.names = {r: (remembered[r],) if r in remembered else asked[r] for r in asked}
+        """By role: which of `models` may play it."""
         self.messages = expected_messages(settings, self.assumed)
-        self._sent: dict[tuple[int, tuple[str, ...]], list[Sent]] = {}
-
-    @property
-    def chosen(self) -> dict[str, str]:
-        """Return each role's model by its name in `models`: the folder's, or the first."""
-        return {role: names[0] for role, names in self.names.items()}
+        self._subject = _subjects(settings, root)[0]
+        self._sent: dict[tuple[object, ...], list[Sent]] = {}
 
     def of(
         self,
-        owed: Counter[int],
+        owed: Mapping[int, int],
         *,
         messages: int | None = None,
         chosen: Mapping[str, str] | None = None,
     ) -> Estimate:
-        """Return the estimate of interviews, counted by the turns they have finished."""
-        chosen = chosen or self.chosen
+        """Return the estimate of owed interviews, their number by the turns finished already.
+
+        `messages`: of each interview, by itself as many as are expected. `chosen`: each role's
+        model, by itself the first that may play it.
+        """
+        chosen = {role: names[0] for role, names in self.names.items()} | dict(chosen or {})
         return estimated(
             self._rehearsed(messages or self.messages, chosen),
             owed,
@@ -73,60 +74,185 @@ class Forecast:
         )
 
     def _rehearsed(self, messages: int, chosen: Mapping[str, str]) -> list[Sent]:
-        key = (messages, tuple(chosen.values()))
+        key = (messages, *chosen.values())
         if key not in self._sent:
-            steady = rehearsed(self.settings, messages=messages)
+            casting = build.Casting(rehearsed(self.settings, messages=messages))
             models = {role: self.settings.models[name] for role, name in chosen.items()}
-            subject = build.persona_name(self.settings.personas[0])
-            casting = build.Casting(steady)
             self._sent[key] = asyncio.run(
-                rehearse(casting.cast_for, subject, models=models, assumed=self.assumed)
+                rehearse(casting.cast_for, self._subject, models=models, assumed=self.assumed)
             )
         return self._sent[key]
 
 
 def show_forecast(settings: RunSettings, console: Console, root: Path) -> None:
-    """Print what the interviews that are owed will take."""
-    forecast = Forecast(settings, root)
-    folders = [SubjectFolder(root / build.persona_name(n)) for n in settings.personas]
-    owed, ended = owed_turns(settings, folders)
-    if not settings.asked_models:
-        console.print("No model is asked: this run costs nothing and needs no GPU.")
-    for line in forecast_lines(forecast, owed, ended) if settings.asked_models else ():
-        console.print(line)
-    console.print("Nothing was asked, written or spent.", style="dim")
-
-
-def owed_turns(
-    settings: RunSettings, folders: Sequence[SubjectFolder]
-) -> tuple[Counter[int], int]:
-    """Return the owed interviews by the turns they have finished, and how many are finished."""
-    owed: Counter[int] = Counter()
-    finished = 0
+    """Print what the interviews that are owed will take; refuse what a run would refuse."""
+    build.Casting(settings)
+    names = _subjects(settings, root)
+    folders = [SubjectFolder(root / name) for name in names]
+    manifests, _ = manifests_of(settings, Servers(services={}), names, root)
     for folder in folders:
-        samples, ended = owed_samples(settings, folder)
-        owed.update(len(state.turns) for state in samples.values())
-        finished += len(ended)
-    return owed, finished
+        _refuse_other(folder, manifests[folder.path.name].identity)
+    if settings.asked_models:
+        for line in _lines(Forecast(settings, root), folders):
+            console.print(line)
+    else:
+        console.print("No model is asked: no token, no dollar, no GPU.")
+    console.print(NOTHING, style="dim")
 
 
-def forecast_lines(forecast: Forecast, owed: Counter[int], ended: int) -> list[Table | str]:
-    settings = forecast.settings
-    if settings.only or not owed:
-        return [f"No interview is owed: {ended} are finished. The answer costs nothing."]
-    estimate = forecast.of(owed)
-    lines: list[Table | str] = [table(estimate)]
-    lines.append(f"{estimate.interviews} interviews")
+def _subjects(settings: RunSettings, root: Path) -> list[str]:
+    """Return whom the run is about; of personas that are served nobody is asked."""
+    if isinstance(settings.patient, OfflineSettings):
+        return build.subjects(settings, Servers(services={}), root)[0]
+    return [build.persona_name(number) for number in settings.personas]
+
+
+def _refuse_other(folder: SubjectFolder, identity: Mapping[str, str]) -> None:
+    """Refuse a folder that was held otherwise; what only a server can tell is passed over."""
+    held = folder.manifest()
+    known = held.identity if held else {}
+    told = {key: known[key] for key in known if key.endswith((".model", ".effort"))}
+    folder.refuse_other({**told, **identity})
+
+
+def _lines(forecast: Forecast, folders: Sequence[SubjectFolder]) -> list[Printed]:
+    settings, spent = forecast.settings, _spent(folders, forecast.prices)
+    owed: Counter[int] = Counter()
+    for folder in folders if settings.only is None else ():
+        owed.update(len(state.turns) for state in owed_samples(settings, folder)[0].values())
+    owed[0] += len(settings.redo)
+    lines: list[Printed] = [f"Owed: {owed.total()} interviews; what has ended is not held again."]
+    if owed.total():
+        lines += _owed(forecast, +owed, spent)
+    return lines + _beside(forecast, folders, spent)
+
+
+def _spent(folders: Sequence[SubjectFolder], prices: Prices) -> Ledger:
+    return ledger_of(chain.from_iterable(folder.calls()[0] for folder in folders), prices)
+
+
+def _owed(forecast: Forecast, owed: Mapping[int, int], spent: Ledger) -> list[Printed]:
+    """Return what the owed interviews take: by role, then in all."""
+    settings, estimate = forecast.settings, forecast.of(owed)
+    each = f"{forecast.messages} messages each, as {settings.estimate} assumes"
+    lines: list[Printed] = [
+        f"{estimate.interviews} interviews of {each}:",
+        _table({role: (_estimated(one),) for role, one in estimate.roles.items()}),
+        f"In all {dollars(estimate.cost)}; {_time(estimate)}",
+    ]
+    if (most := settings.orchestrator.max_messages) > forecast.messages:
+        longest = forecast.of(owed, messages=most)
+        lines.append(f"With {most} messages each {dollars(longest.cost)}; {_time(longest)}")
+    lines += [*_rule(forecast, estimate), *_prices(forecast), *_limits(settings, estimate, spent)]
+    return [*lines, NOT_COUNTED]
+
+
+def _beside(forecast: Forecast, folders: Sequence[SubjectFolder], spent: Ledger) -> list[Printed]:
+    """Return the estimate of as many interviews as have ended beside what was taken."""
+    held = [state.ended.messages for f in folders for state in f.load().values() if state.ended]
+    if not (held and spent.roles):
+        return []
+    estimate = forecast.of({0: len(held)})
+    rows = {
+        role: (_estimated(one), _taken(spent.roles[role]))
+        for role, one in estimate.roles.items()
+        if role in spent.roles
+    }
+    lengths = f"{fmean(held):.1f} messages, {forecast.messages} were estimated"
+    return [f"{len(held)} interviews have ended, on average with {lengths}:", _table(rows)]
+
+
+def taken(settings: RunSettings, root: Path, folders: Sequence[SubjectFolder]) -> list[Printed]:
+    """Return what a run took beside its estimate, or why there is none; nothing without models.
+
+    The answers stand, whatever the rehearsal meets.
+    """
+    if not settings.asked_models:
+        return []
+    try:
+        forecast = Forecast(settings, root)
+        return _beside(forecast, folders, _spent(folders, forecast.prices))
+    except (InputError, InterviewError) as error:
+        return [f"No estimate to compare with: {error}"]
+
+
+def _rule(forecast: Forecast, estimate: Estimate) -> list[str]:
+    """Return how many interviews keep the interviewer's server busy, and how many there are."""
+    if estimate.interviews_needed is None:
+        return []
+    settings, needed = forecast.settings, estimate.interviews_needed
+    calls = settings.models[forecast.names["interviewer"][0]].calls
+    own, limit = estimate.roles["interviewer"].seconds, settings.limits.interviews
+    rule = (
+        "The interviewer's server stays busy where interviews >= calls x (sum of the latencies) / "
+        f"its own latency = {calls} x {estimate.turn_seconds:.1f} s / {own:.1f} s = {needed}"
+    )
+    if estimate.interviews < needed:
+        return [f"{rule}; this run owes {estimate.interviews}"]
+    return [f"{rule}; limits.interviews={limit} is {'enough' if limit >= needed else 'below'}"]
+
+
+def _prices(forecast: Forecast) -> list[str]:
+    """Return what one persona costs by the price list, with each model that may play."""
+    settings, samples = forecast.settings, forecast.settings.samples
+    one = forecast.of({0: samples})
+    efforts = "".join(f", {role} effort {e.effort}" for role, e in one.roles.items() if e.effort)
+    priced = f"{dollars(one.cost)} at the prices of {forecast.prices.as_of}{efforts}"
+    lines = [f"One persona, {samples} interviews: {priced}; {PAPER}"]
+    for role, names in forecast.names.items():
+        others = [(n, forecast.of({0: samples}, chosen={role: n}).roles[role]) for n in names]
+        if len(others) > 1:
+            told = ", ".join(f"{n} {dollars(other.cost)}" for n, other in others)
+            lines.append(f"The {role} is the first of these that its API lists: {told} a persona")
+    if unknown := [role.model for role in one.roles.values() if role.cost is None]:
+        lines.append(f"{settings.price_list} has no price of {', '.join(unknown)}")
     return lines
 
 
-def table(estimate: Estimate) -> Table:
-    """Return one line a role."""
-    headings = ("role", "model", "effort", "calls", "tokens in", "cached", "tokens out", "cost")
-    shown = Table(*headings, box=None)
-    for role, one in estimate.roles.items():
-        tokens = (one.input_tokens, one.cached_tokens, one.output_tokens)
-        shown.add_row(
-            role, one.model, one.effort or "", str(one.calls), *map(str, tokens), dollars(one.cost)
-        )
+def _limits(settings: RunSettings, estimate: Estimate, spent: Ledger) -> list[str]:
+    """Return a line for each limit of the run that ends it before its interviews are held."""
+    accounts: list[RoleEstimate | Account] = [*estimate.roles.values(), *spent.roles.values()]
+    tokens = sum(account.input_tokens + account.output_tokens for account in accounts)
+    costs = (estimate.cost, spent.cost)
+    cost = None if None in costs else sum(cost or 0.0 for cost in costs)
+    lines = []
+    if settings.max_cost is not None and cost is not None and cost > settings.max_cost:
+        lines.append(f"max_cost={settings.max_cost:g} will end the run: it takes {dollars(cost)}")
+    if settings.max_tokens is not None and tokens > settings.max_tokens:
+        lines.append(f"max_tokens={settings.max_tokens} will end the run: it takes {tokens}")
+    return lines
+
+
+def _table(roles: Mapping[str, Sequence[tuple[str, ...]]]) -> Table:
+    """Return the lines of each role."""
+    headings = ("role", "model", "calls", "tokens in", "cached", "out", "s a call", "cost")
+    shown = Table(box=None)
+    for n, heading in enumerate(headings):
+        shown.add_column(heading, justify="left" if n < FIGURES_FROM else "right")
+    for role, rows in roles.items():
+        for cells in rows:
+            shown.add_row(role, *cells)
     return shown
+
+
+def _estimated(one: RoleEstimate) -> tuple[str, ...]:
+    tokens = (one.input_tokens, one.cached_tokens, one.output_tokens)
+    effort = f" ({one.effort})" if one.effort else ""
+    cells = map(str, (one.calls, *tokens))
+    return (f"{one.model}{effort}", *cells, f"{one.seconds:.1f}", dollars(one.cost))
+
+
+def _taken(account: Account) -> tuple[str, ...]:
+    tokens = (account.input_tokens, account.cached_tokens, account.output_tokens)
+    calls = account.delivered + account.failed
+    cells = map(str, (calls, *tokens))
+    return ("taken", *cells, f"{account.seconds / max(calls, 1):.1f}", dollars(account.cost))
+
+
+def _time(estimate: Estimate) -> str:
+    wall = timedelta(seconds=round(estimate.wall_seconds))
+    hours, rest = divmod(estimate.slurm_seconds, 3600)
+    return (
+        f"{wall} on the wall, bound by {estimate.bound}; {estimate.gpu_hours:.2f} GPU-hours; "
+        f"Slurm: --time={hours:02d}:{rest // 60:02d}:00"
+    )

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from src import build, command, config
 from src.errors import DiskError, InputError, TooFewInterviews
-from src.forecast import show_forecast
+from src.forecast import show_forecast, taken
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> None:
         show_forecast(settings, console, root)
         return
     subjects = asyncio.run(_hold_and_answer(settings, differences, console, root))
-    show(console, subjects, root)
+    show(console, subjects, settings=settings, root=root)
 
 
 def read(arguments: Sequence[str]) -> tuple[RunSettings, list[str]]:
@@ -162,7 +162,9 @@ def _versions(subjects: Sequence[SubjectRun]) -> list[str]:
     return [f"held so far with version {older[0]}, goes on with {here}"] if older else []
 
 
-def show(console: Console, subjects: Sequence[SubjectRun], root: Path) -> None:
+def show(
+    console: Console, subjects: Sequence[SubjectRun], *, settings: RunSettings, root: Path
+) -> None:
     """Print the answers; raise `TooFewInterviews` where there is none."""
     answers = [subject.answer for subject in subjects if subject.answer]
     if len(answers) > 1:
@@ -175,6 +177,8 @@ def show(console: Console, subjects: Sequence[SubjectRun], root: Path) -> None:
             console.print(f"! {line}", style="red")
     if answers and answers[0].caution:
         console.print(f"\n{answers[0].caution}", style="dim")
+    for part in taken(settings, root, [s.folder for s in subjects if s.answer]):
+        console.print(part)
     console.print(f"Files: {shown(root)}/<subject>/summary.md, results/, journal.jsonl")
     short = [f"{s.subject}: {s.shortfall}" for s in subjects if s.shortfall]
     if short:
