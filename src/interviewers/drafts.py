@@ -5,11 +5,11 @@ The guard repairs messages and never ends an interview (decision 21).
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from src.errors import InterviewerFailed, ModelFailed
 from src.interview.roles import Turns
 from src.interview.views import Messages
-from src.interviewers.guard import Breach, Guard
 from src.records import Call, Guidance, Question, StopReason
 
 
@@ -21,7 +21,7 @@ class Draft:
     calls: tuple[Call, ...]
     stop: StopReason | None = None
     """Set where the model itself ends the interview with it."""
-    breaches: tuple[Breach, ...] = ()
+    breaches: tuple[str, ...] = ()
     """What its writer knows to be wrong with it."""
 
 
@@ -29,15 +29,35 @@ Write = Callable[[str], Awaitable[Draft]]
 """Has a model write; the argument says why its last draft was refused, or is empty."""
 
 
+class Checks(Protocol):
+    """Reads drafts before they are sent."""
+
+    def clean(self, text: str) -> str:
+        """Return a draft without what is taken off in silence."""
+        ...
+
+    def check(self, text: str, *, turns: Turns, closing: bool) -> tuple[str, ...]:
+        """Return the names of what is wrong with a message that would follow these turns."""
+        ...
+
+    def objection(self, text: str, breaches: tuple[str, ...]) -> str:
+        """Return what is said to a model whose draft may not be sent."""
+        ...
+
+    def safe_line(self, turns: Turns, *, closing: bool) -> str:
+        """Return what is said in place of a message that was unfit twice."""
+        ...
+
+
 async def write_guarded(
-    write: Write, guard: Guard | None, *, turns: Turns, guidance: Guidance
+    write: Write, guard: Checks | None, *, turns: Turns, guidance: Guidance
 ) -> Question:
     """Return what a model writes; where the guard objects, what it writes then, or a safe line.
 
     The question's flags name every breach. Raises `InterviewerFailed` where the model fails.
     """
     calls: tuple[Call, ...] = ()
-    flags: tuple[Breach, ...] = ()
+    flags: tuple[str, ...] = ()
     objection = ""
     for again in (False, True):
         try:
@@ -51,7 +71,7 @@ async def write_guarded(
         calls += draft.calls
         text = guard.clean(draft.text) if guard else draft.text.strip()
         closing = guidance.stop is not None or draft.stop is not None
-        found: tuple[Breach, ...] = ()
+        found: tuple[str, ...] = ()
         if guard:
             found = draft.breaches + guard.check(text, turns=turns, closing=closing)
             flags = tuple(dict.fromkeys(flags + found))

@@ -51,6 +51,7 @@ class Strip(Record):
 class Limits(Record):
     words: Annotated[int, Field(ge=1)]
     sentences: Annotated[int, Field(ge=1)]
+    questions: Annotated[int, Field(ge=1)] = 1
     clauses: Annotated[int, Field(ge=1)]
     """Interrogative clauses within one question mark."""
     series: Annotated[int, Field(ge=1)]
@@ -102,9 +103,9 @@ class Rules(Lists):
 class Guard:
     """Checks messages by the rules file; without chance and without state."""
 
-    def __init__(self, settings: GuardSettings) -> None:
-        """Read the rules and the text that asks again; malformed ones are an `InputError`."""
-        self._rules = load_yaml(settings.rules.path, Rules)
+    def __init__(self, settings: GuardSettings, *, rules: Rules | None = None) -> None:
+        """Read the rules, if not given, and the text that asks again, or raise `InputError`."""
+        self._rules = rules or load_yaml(settings.rules.path, Rules)
         self._again = load_prompt(settings.prompt.path, frozenset({"draft", "reasons"}))
         rules, self._lexicon = self._rules, Lexicon({})
         for name in Lists.model_fields:
@@ -132,7 +133,7 @@ class Guard:
         terms = self._unfit(text, turns[-1].answer.text if turns else "")
         long = len(text.split()) > limits.words or len(sentences(text)) > limits.sentences
         requests = sum(self._begins("requests", sentence) for sentence in sentences(plain))
-        several = max(len(real), requests) > 1 or any(
+        several = max(len(real), requests) > limits.questions or any(
             self._clauses(one) > limits.clauses for one in real
         )
         holds: dict[Breach, bool] = {
@@ -147,9 +148,10 @@ class Guard:
         }
         return tuple(name for name, held in holds.items() if held)
 
-    def objection(self, text: str, breaches: tuple[Breach, ...]) -> str:
+    def objection(self, text: str, breaches: tuple[str, ...]) -> str:
         """Return what is said to a model whose draft may not be sent."""
-        reasons = "\n".join(f"- {self._rules.reasons[breach]}" for breach in breaches)
+        known = {str(name): reason for name, reason in self._rules.reasons.items()}
+        reasons = "\n".join(f"- {known[breach]}" for breach in breaches)
         return fill(self._again, {"draft": text.strip(), "reasons": reasons})
 
     def safe_line(self, turns: Turns, *, closing: bool) -> str:
