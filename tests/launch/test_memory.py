@@ -154,14 +154,25 @@ def test_a_longer_sequence_never_takes_less(tokens: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "name", "model"), [("gemma", "gemma", "gemma"), ("personas", "personas", "persona")]
+    ("option", "name", "model", "experiment"),
+    [
+        ("gemma", "gemma", "gemma", "hybrid"),
+        ("personas", "personas", "persona", "hybrid"),
+        ("cpu", "cpu", "smollm2", "cpu"),
+    ],
 )
-def test_what_is_served_is_what_the_driver_expects(option: str, name: str, model: str) -> None:
-    expected: ModelSettings = config.read_settings("config", RunSettings, []).models[model]
-    served, found = server(option, name), shape(option, name)
+def test_what_is_served_is_what_the_driver_expects(
+    option: str, name: str, model: str, experiment: str
+) -> None:
+    run = config.read_settings("config", RunSettings, [f"experiment={experiment}"])
+    expected: ModelSettings = run.models[model]
+    served = server(option, name)
     assert (served.context, served.served) == (expected.context, expected.name)
     assert expected.endpoint == name
-    assert expected.kv_bytes_per_token == found.layers * 2 * found.kv_heads * found.head_dim * 2
+    if served.architecture is not None:
+        form = served.architecture
+        token = form.layers * 2 * form.kv_heads * form.head_dim * 2
+        assert expected.kv_bytes_per_token == token
 
 
 def test_int4_is_served_with_the_same_window() -> None:
