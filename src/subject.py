@@ -7,14 +7,14 @@ from pathlib import Path
 
 from src.analysts.median import require_enough
 from src.build import Casting, analyst
-from src.errors import TooFewInterviews
+from src.errors import InputError, TooFewInterviews
 from src.interview.batch import Owed
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices, ledger_of
 from src.llm.servers import Servers
 from src.prompts import load_yaml
 from src.records import Call, Interview, Turn
-from src.settings import RunSettings
+from src.settings import ReportSettings, RunSettings
 from src.store import SampleState, SubjectFolder, digest_of
 from src.summary import SubjectResult, page, result_of, unanswered_page
 
@@ -85,6 +85,8 @@ class SubjectRun:
         ended = [s.ended for n, s in sorted(states.items()) if n <= planned and s.ended]
         valid = [interview for interview in ended if interview.valid]
         about = self._settings.analyst
+        if isinstance(about, ReportSettings):
+            raise InputError(f"analyst={about.kind} is not there yet")
         try:
             require_enough(len(valid), planned, share=about.min_share, least=about.min_interviews)
             consensus = await analyst(about).analyse(valid)

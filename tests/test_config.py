@@ -52,7 +52,7 @@ def test_every_experiment_builds_its_players(experiment: str) -> None:
     build.analyst(settings.analyst)
 
 
-@pytest.mark.parametrize("scorer", config.options("config")["scorer"])
+@pytest.mark.parametrize("scorer", [s for s in config.options("config")["scorer"] if s != "none"])
 def test_every_scorer_scores_recorded_conversations(scorer: str) -> None:
     config.read_settings("score", ScoreSettings, [f"scorer={scorer}"])
 

@@ -5,6 +5,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from src.settings.clinical import (
+    AgentSettings,
+    DiagnosisSettings,
+    DirectDiagnosisSettings,
+    LanguageSettings,
+    NoScorerSettings,
+    ProfileOfflineSettings,
+    ProfileSettings,
+    RawCaseSettings,
+    ReportSettings,
+    RuleDiagnosisSettings,
+)
 from src.settings.form import Positive, Seconds, Settings, Share
 from src.settings.models import ModelSettings
 from src.settings.players import (
@@ -30,6 +42,7 @@ RUNS_TO_SPLIT = 2
 FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
+CaseId = Annotated[str, Field(pattern=r"^case-[\w.-]+$")]
 ScorerSettings = Annotated[LexicalSettings | BDISettings, Field(discriminator="kind")]
 
 
@@ -52,11 +65,22 @@ def refuse_unknown(asked: dict[str, tuple[str, ...]], models: dict[str, ModelSet
                 raise ValueError(f"{role}.models: no model {name}; there are {', '.join(models)}")
 
 
+class CohortSettings(Settings):
+    """A named set of cases, `conf/cohort`; its file and its cases are the patient's and `case`."""
+
+    name: FolderName
+    held_out: bool
+    """Kept aside: run only with what was frozen before (frozen=RUN)."""
+
+
 class RunSettings(Settings):
     """Everything that `python -m src.run` can be told."""
 
     name: FolderName
     persona: tuple[int, ...] | Literal["all"]
+    case: tuple[CaseId, ...] | Literal["all"] | None
+    cohort: CohortSettings | None = None
+    frozen: Annotated[str, Field(min_length=1)] | None
     samples: Annotated[int, Field(ge=1, le=1000)]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
     scorer_when: Literal["turn", "end"]
@@ -73,14 +97,32 @@ class RunSettings(Settings):
     estimate: Annotated[str, Field(min_length=1)]
     models: dict[str, ModelSettings]
     interviewer: Annotated[
-        ScriptedSettings | GuidedSettings | MonolithSettings, Field(discriminator="kind")
+        ScriptedSettings | GuidedSettings | MonolithSettings | AgentSettings,
+        Field(discriminator="kind"),
     ]
     guard: GuardSettings
-    patient: Annotated[OfflineSettings | LoraSettings, Field(discriminator="kind")]
-    scorer: ScorerSettings
+    patient: Annotated[
+        OfflineSettings
+        | LoraSettings
+        | ProfileSettings
+        | RawCaseSettings
+        | ProfileOfflineSettings,
+        Field(discriminator="kind"),
+    ]
+    scorer: Annotated[
+        LexicalSettings | BDISettings | NoScorerSettings, Field(discriminator="kind")
+    ]
     lexicon: LexicalSettings
     orchestrator: Annotated[CoverageSettings | BudgetSettings, Field(discriminator="kind")]
-    analyst: Annotated[ConsensusSettings | MedianSettings, Field(discriminator="kind")]
+    analyst: Annotated[
+        ConsensusSettings
+        | MedianSettings
+        | DiagnosisSettings
+        | DirectDiagnosisSettings
+        | RuleDiagnosisSettings,
+        Field(discriminator="kind"),
+    ]
+    language: LanguageSettings
     run: FolderName | None
     outputs: Annotated[str, Field(min_length=1)]
     dry_run: bool
@@ -102,6 +144,28 @@ class RunSettings(Settings):
             raise ValueError(PERSONA_FORM)
         return tuple(numbers)
 
+    @field_validator("case", mode="before")
+    @classmethod
+    def _some_cases(cls, value: object) -> object:
+        """Accept one id for a list of one, and a bare number for an id."""
+        if value is None or value == "all":
+            return value
+        ids = value if isinstance(value, list) else [value]
+        named = [f"case-{i:03d}" if isinstance(i, int) else str(i) for i in ids]
+        named = [i if i.startswith("case-") else f"case-{i}" for i in named]
+        if not named or len(set(named)) < len(named):
+            raise ValueError("a case id, a list of different ones, or all")
+        return tuple(named)
+
+    @model_validator(mode="after")
+    def _held_out_is_frozen(self) -> "RunSettings":
+        if self.cohort and self.cohort.held_out and self.frozen is None:
+            raise ValueError(
+                f"cohort={self.cohort.name} is held out: name the run whose settings are final, "
+                "frozen=RUN"
+            )
+        return self
+
     @model_validator(mode="after")
     def _redo_says_why(self) -> "RunSettings":
         if self.redo and self.reason is None:
@@ -120,8 +184,19 @@ class RunSettings(Settings):
     @property
     def asked_models(self) -> dict[str, tuple[str, ...]]:
         """Names in `models` that each role may ask, in order; roles without a model are not in."""
-        roles = {"interviewer": self.interviewer, "patient": self.patient, "scorer": self.scorer}
-        return {role: names for role, s in roles.items() if (names := getattr(s, "models", ()))}
+        roles = ("interviewer", "patient", "scorer", "analyst")
+        found = {role: getattr(getattr(self, role), "models", ()) for role in roles}
+        return {role: names for role, names in found.items() if names}
+
+    @property
+    def of_cases(self) -> bool:
+        """Whether the patients are cases, rather than personas by number."""
+        return isinstance(self.patient, ProfileSettings | RawCaseSettings | ProfileOfflineSettings)
+
+    @property
+    def diagnoses(self) -> bool:
+        """Whether the analyst writes a report on each interview, rather than one answer on all."""
+        return isinstance(self.analyst, ReportSettings)
 
     @property
     def personas(self) -> tuple[int, ...]:

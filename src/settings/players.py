@@ -85,7 +85,7 @@ class MonolithSettings(Settings):
 
 
 class GuardSettings(Settings):
-    kind: Literal["screening", "none"]
+    kind: Literal["screening", "assessment", "none"]
     rules: File
     prompt: File
 
