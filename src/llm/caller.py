@@ -1,15 +1,16 @@
 """One role's way to its model in one interview: budget, tries, and a written record of each."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from src.errors import ModelFailed, QuotaExhausted, ServerError
 from src.llm.client import Message, Model, TryAgain
-from src.llm.responses import SECOND_CHANCES, Delivered, read_response
+from src.llm.responses import SECOND_CHANCES, Delivered, ToolCall, read_response
 from src.records import Call, seed_of
 from src.settings import CallSettings, ModelSettings
 
@@ -49,6 +50,14 @@ class Request:
     """JSON schema that the answer must follow."""
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
+    """What the model may call, as the API describes it."""
+    tool_choice: Literal["auto", "none"] = "auto"
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of the prompt, the tools and an allowance for the template included."""
+        return size_of(self.messages) + (len(json.dumps(self.tools)) if self.tools else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +67,8 @@ class Reply:
     text: str
     truncated: bool
     calls: tuple[Call, ...]
+    tool_calls: tuple[ToolCall, ...] = ()
+    """What the model wants to use, in its order; the text may be empty then."""
 
 
 class Asking(Protocol):
@@ -104,8 +115,13 @@ class Caller:
                     raise
             else:
                 if found.input_tokens is not None:
-                    self._known = (found.input_tokens, size_of(request.messages))
-                return Reply(text=found.text, truncated=found.truncated, calls=tuple(calls))
+                    self._known = (found.input_tokens, request.size)
+                return Reply(
+                    text=found.text,
+                    truncated=found.truncated,
+                    calls=tuple(calls),
+                    tool_calls=found.tool_calls,
+                )
             chances += 1
             budget *= times
 
@@ -127,7 +143,7 @@ class Caller:
         """Send once, and write down what came of it whatever that is."""
         seed = seed_of(self._run_seed, self._subject, self._sample, request.turn, self._role)
         body = body_of(request, self._name, self._model.settings, budget=budget, seed=seed)
-        weight = max(size_of(request.messages) // USUAL_BYTES_PER_TOKEN, budget)
+        weight = max(request.size // USUAL_BYTES_PER_TOKEN, budget)
         label = f"{self._subject}/{self._sample}/{request.turn}/{self._role}"
         started, outcome, found = 0.0, "cancelled", None
 
@@ -144,7 +160,8 @@ class Caller:
                 label=label,
                 sending=sending,
             )
-            found = read_response(answer, whole=request.schema is not None)
+            may_call = bool(request.tools) and request.tool_choice == "auto"
+            found = read_response(answer, whole=request.schema is not None, tools=may_call)
             outcome = found.failure or "ok"
         except (ModelFailed, ServerError, QuotaExhausted) as error:
             outcome = error.kind
@@ -169,10 +186,12 @@ class Caller:
         """Raise `context_exceeded` for a prompt that cannot fit; count only where it might not."""
         window = self._model.settings.context
         tokens, size = self._known
-        bound = tokens + max(0, size_of(request.messages) - size) // BYTES_PER_TOKEN
+        bound = tokens + max(0, request.size - size) // BYTES_PER_TOKEN
         if bound + budget <= window:
             return
-        exact: int | None = await self._tries()(self._model.tokens_of, self._name, request.messages)
+        exact: int | None = await self._tries()(
+            self._model.tokens_of, self._name, request.messages, request.tools
+        )
         if (needed := (bound if exact is None else exact) + budget) > window:
             raise ModelFailed(
                 f"{self._name}: {needed} tokens with the answer, the window holds {window}",
@@ -201,7 +220,12 @@ class Patience:
 
 def size_of(messages: Sequence[Message]) -> int:
     """Return the bytes of a prompt, an allowance for the template included."""
-    return sum(len(message["content"].encode()) + MESSAGE_BYTES for message in messages)
+    texts = (
+        (message["content"] or "")
+        + (json.dumps(message["tool_calls"]) if "tool_calls" in message else "")
+        for message in messages
+    )
+    return sum(len(text.encode()) + MESSAGE_BYTES for text in texts)
 
 
 def body_of(
@@ -210,7 +234,7 @@ def body_of(
     """Return the request's body with every sampling parameter that the API accepts."""
     settings = request.settings
     body: dict[str, object] = {"model": name, "messages": list(request.messages)}
-    body["max_tokens" if model.backend == "vllm" else "max_completion_tokens"] = budget
+    body["max_completion_tokens" if model.backend == "openai" else "max_tokens"] = budget
     optional = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
@@ -226,6 +250,8 @@ def body_of(
     if request.schema is not None:
         schema = {"name": "answer", "strict": True, "schema": request.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.tools:
+        body |= {"tools": list(request.tools), "tool_choice": request.tool_choice}
     return body
 
 

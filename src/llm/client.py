@@ -15,7 +15,8 @@ from aiolimiter import AsyncLimiter
 from src.errors import ModelFailed, QuotaExhausted, ServerError
 from src.settings import ModelSettings
 
-Message = Mapping[str, str]
+Message = Mapping[str, Any]
+"""Role and content; a model's tool calls and their results have more keys."""
 LIST_TIMEOUT = 4.0
 """Seconds within which a server must list its models or count a prompt."""
 LABEL = "X-Tacit-Call"
@@ -86,12 +87,16 @@ class Model:
         except (KeyError, TypeError) as error:
             raise ModelFailed(f"{self._where}/models lists nothing") from error
 
-    async def tokens_of(self, name: str, messages: Sequence[Message]) -> int | None:
+    async def tokens_of(
+        self, name: str, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> int | None:
         """Return how many tokens a prompt takes, where the server counts them (vLLM)."""
         if self.settings.backend != "vllm":
             return None
         root = self._where.rstrip("/").removesuffix("/v1")
-        body = {"model": name, "messages": messages}
+        body: dict[str, object] = {"model": name, "messages": messages}
+        if tools:
+            body["tools"] = tools
         try:
             answer = await self._send("POST", f"{root}/tokenize", body, seconds=LIST_TIMEOUT)
         except ServerError:  # no vLLM after all

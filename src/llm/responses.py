@@ -1,5 +1,6 @@
 """What a chat-completions response says: an answer, or which of the known ways to give none."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,19 @@ SECOND_CHANCES = {
     "empty": 1,
     "content_in_reasoning": 1,
     "whitespace_loop": 1,
+    "unparseable": 1,
 }
 """Failures that are asked once more, with the token budget times this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """One tool that a model wants to use, right or wrong."""
+
+    id: str
+    name: str
+    arguments: str
+    """What the model wrote: JSON, if all went well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +41,8 @@ class Delivered:
     usage: dict[str, Any]
     """What a `Call` records of it: tokens, the model that answered, why it ended."""
     failure: str | None
-    """Kind of failure, or None where `text` is an answer."""
+    """Kind of failure, or None where `text` or the tool calls are an answer."""
+    tool_calls: tuple[ToolCall, ...] = ()
 
     @property
     def truncated(self) -> bool:
@@ -41,8 +54,10 @@ class Delivered:
         return tokens
 
 
-def read_response(body: Mapping[str, Any], *, whole: bool) -> Delivered:
+def read_response(body: Mapping[str, Any], *, whole: bool, tools: bool = False) -> Delivered:
     """Return a response's answer and usage; with `whole`, a cut-off answer is none.
+
+    With `tools`, tool calls are an answer; without, they are none, as the model may not call any.
 
     Raises `TryAgain` where the body is no chat completion: some servers answer 200 with an error.
     """
@@ -53,6 +68,10 @@ def read_response(body: Mapping[str, Any], *, whole: bool) -> Delivered:
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise TryAgain("a response without an answer in it", kind="transport_failed") from error
     finish = choice.get("finish_reason")
+    calls = read_tool_calls(message) if tools else ()
+    failure = "unparseable" if calls is None else None
+    if not calls:
+        failure = failure or _failure(message, text, finish, whole=whole)
     usage = body.get("usage") or {}
     details = usage.get("prompt_tokens_details") or {}
     spent = usage.get("completion_tokens_details") or {}
@@ -67,8 +86,30 @@ def read_response(body: Mapping[str, Any], *, whole: bool) -> Delivered:
             "output_tokens": usage.get("completion_tokens"),
             "reasoning_tokens": spent.get("reasoning_tokens"),
         },
-        failure=_failure(message, text, finish, whole=whole),
+        failure=failure,
+        tool_calls=calls or (),
     )
+
+
+def read_tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...] | None:
+    """Return the calls of a message; None where they are in no form that can be read."""
+    given = message.get("tool_calls") or []
+    try:
+        return tuple(
+            ToolCall(
+                id=str(call.get("id") or ""),
+                name=str(call["function"]["name"]),
+                arguments=_text(call["function"].get("arguments")),
+            )
+            for call in given
+        )
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _text(arguments: object) -> str:
+    """Return arguments as text: some servers send none, or an object."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments or {})
 
 
 def _failure(
