@@ -101,24 +101,30 @@ class Named(Record):
     confidence: Level
 
 
+class Findings(Record):
+    """What an analyst makes of one transcript."""
+
+    report: DiagnosticReport | DirectReport
+    hypotheses: tuple[Named, ...]
+    """Empty: none was justified, which is an answer."""
+    tools: tuple[ToolUse, ...] = ()
+    calls: tuple[Call, ...] = ()
+
+
 class Diagnosis(Record):
-    """What an analyst made of one interview."""
+    """What became of the analysis of one interview, or of its first exchanges."""
 
     sample: int
-    transcript: str
-    """Hash of the visible transcript that was read."""
     exchanges: int
-    """Finished exchanges in it."""
-    report: DiagnosticReport | DirectReport | None = None
-    hypotheses: tuple[Named, ...] = ()
-    """Empty: none was justified, which is an answer."""
+    """Finished exchanges that were read."""
+    transcript: str
+    """Hash of what was read."""
+    findings: Findings | None = None
     suppressed: bool = False
     """No diagnosis after a safety stop (I12)."""
     failure: Failure | None = None
-    tools: tuple[ToolUse, ...] = ()
-    calls: tuple[Call, ...] = ()
     seconds: float = 0.0
 
     @property
-    def answered(self) -> bool:
-        return self.failure is None and not self.suppressed
+    def hypotheses(self) -> tuple[Named, ...]:
+        return self.findings.hypotheses if self.findings else ()

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from src.records import Answer, Assessment, Consensus, Guidance, Interview, Question, Turn
+from src.records import Answer, Assessment, Consensus, Guidance, Interview, Message, Question, Turn
+from src.reports import Findings
 
 Turns = Sequence[Turn]
 
@@ -40,6 +41,12 @@ class Orchestrator(Protocol):
 class Analyst(Protocol):
     async def analyse(self, interviews: Sequence[Interview]) -> Consensus:
         """Turn the valid interviews of one subject into one answer."""
+        ...
+
+
+class Diagnoser(Protocol):
+    async def diagnose(self, said: Sequence[Message]) -> Findings:
+        """Report on what both sides of one interview could see; nothing else is known to it."""
         ...
 
 

@@ -80,6 +80,8 @@ class ReportSettings(Settings):
 
     include_stopped: bool
     """Whether interviews that a safety stop ended are analysed too: in simulations alone."""
+    prefixes: tuple[Positive, ...]
+    """The first so many exchanges are analysed as well, beside the whole."""
     reference: File
 
 

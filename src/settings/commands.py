@@ -29,6 +29,7 @@ from src.settings.players import (
     LexicalSettings,
     LoraSettings,
     MedianSettings,
+    ModelNames,
     MonolithSettings,
     OfflineSettings,
     ScriptedSettings,
@@ -123,6 +124,7 @@ class RunSettings(Settings):
         Field(discriminator="kind"),
     ]
     language: LanguageSettings
+    backbone: ModelNames
     run: FolderName | None
     outputs: Annotated[str, Field(min_length=1)]
     dry_run: bool

@@ -28,7 +28,8 @@ class ModelSettings(Settings):
     """Where it is; None: where the endpoint file says."""
     endpoint: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")] | None
     """Name of the endpoint file that a server of ours writes (serving/launch.py)."""
-    backend: Literal["openai", "vllm"]
+    backend: Literal["openai", "vllm", "compatible"]
+    """Whose parameters it takes; `compatible`: vLLM's names, at somebody else's server."""
     key_env: str | None
     calls: Positive
     context: Positive
