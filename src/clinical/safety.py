@@ -7,7 +7,7 @@ a concern: to be explored, not to stop for. Rules of thumb over phrases, no clin
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, Self, get_args
 
@@ -21,6 +21,13 @@ from src.records import Record
 Kind = Literal["self_harm", "harm_to_others", "acute_medical", "abuse"]
 _NAME = re.compile(r"<([a-z]+)>")
 _SPEAKER = frozenset({"i", "i'm", "i've", "i'll", "i'd", "me", "my", "myself"})
+
+
+def refuse_unknown_names(phrases: Record, names: Container[str]) -> None:
+    """Raise `ValueError` where a phrase uses a name that nothing stands for."""
+    for name in sorted(_NAME.findall(str(phrases.model_dump(exclude={"names"})))):
+        if name not in names:
+            raise ValueError(f"names: <{name}> is used and not there")
 
 
 class Danger(Record):
@@ -85,9 +92,7 @@ class Words(Settings):
     def _every_kind(self) -> Self:
         if missing := [kind for kind in get_args(Kind) if kind not in self.told]:
             raise ValueError(f"told: nothing is told of {missing[0]}")
-        for name in sorted(_NAME.findall(str(self.model_dump(exclude={"names"})))):
-            if name not in self.names:
-                raise ValueError(f"names: <{name}> is used and not there")
+        refuse_unknown_names(self, self.names)
         return self
 
 
