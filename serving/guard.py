@@ -3,9 +3,9 @@
     python guard.py GRACE PROGRAM [ARGUMENT …]
 
 Starts the program in a process group of its own. Once standard input ends, because the launcher
-closed it or is dead, however it died, the group is told to end and what is left after GRACE
-seconds is killed. Ends with the program's exit code; nothing that the program started is left by
-then. A file to be run, not imported: it knows the standard library alone, so that it starts at
+closed it or is dead, however it died, the program is told to end; after GRACE seconds, or when it
+has ended by itself, what is left of all that it started is killed. Ends with the program's exit
+code. A file to be run, not imported: it knows the standard library alone, so that it starts at
 once and needs no working directory.
 """
 
@@ -38,23 +38,19 @@ def main(grace: float, program: list[str]) -> int:
     while leader.poll() is None and not select.select([sys.stdin], [], [], POLL)[0]:
         pass
     if leader.poll() is None:
-        _signal_group(leader.pid, signal.SIGTERM)
+        leader.terminate()  # it alone: its workers are still needed for what is under way
         until = time.monotonic() + grace
-        while time.monotonic() < until and (leader.poll() is None or _children(leader.pid)):
+        while time.monotonic() < until and leader.poll() is None:
             time.sleep(POLL)
-    while children := _children(leader.pid):
-        _signal_group(leader.pid, signal.SIGKILL)
-        for pid in children:  # what left the group
+        if leader.poll() is None:
+            os.killpg(leader.pid, signal.SIGKILL)
+    while children := _children(leader.pid):  # of the dead, too, whatever group they are in
+        for pid in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(POLL)
     code = leader.wait()
     return code if code >= 0 else 128 - code
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, number)
 
 
 def _children(leader: int) -> list[int]:
