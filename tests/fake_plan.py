@@ -40,6 +40,18 @@ FaultKind = Literal[
 ]
 
 
+ToolPlay = Literal[
+    "usual",  # one or two calls before each answer
+    "none",
+    "unknown",  # a tool that nobody offered
+    "bad_ids",
+    "malformed",  # arguments that are no JSON
+    "endless",  # a call in every response, as long as any may be made
+    "many",  # fifty calls in one response
+    "stop",  # the safety stop, where it is offered
+]
+
+
 class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -135,6 +147,8 @@ class Plan(Strict):
     latency: tuple[float, float] = (0.0, 0.0)
     numbered: bool = False
     """Whether every free text ends with the number of its request, as in `(#12)`."""
+    tools: ToolPlay = "usual"
+    """How models use the tools that they are offered."""
     keep_bodies: bool = True
     counts: bool = True
     """Whether `/tokenize` is there."""

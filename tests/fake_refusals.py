@@ -25,6 +25,7 @@ OPENAI = frozenset(
         *("model", "messages", "max_completion_tokens", "stream", "n", "temperature", "seed"),
         *("reasoning_effort", "response_format", "verbosity", "service_tier"),
         *("prompt_cache_key", "store", "metadata"),
+        *("tools", "tool_choice", "parallel_tool_calls"),
     }
 )
 TYPED = ("type", "$ref", "anyOf", "enum", "const")

@@ -1,11 +1,13 @@
 """The fake server's 200s: an answer with its usage, or one of the ways to give none."""
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fake_plan import Fault, Served, digest
+from fake_plan import Fault, Served, ToolPlay, digest
+from fake_tools import told
 from fake_voices import answer, speak
 
 BYTES_PER_TOKEN = 4
@@ -72,30 +74,37 @@ def completed(
     budget: int,
     cache: PrefixCache,
     numbered: bool,
+    tools: ToolPlay,
 ) -> tuple[dict[str, Any], Usage]:
     """Return the response to request `number` with its usage."""
     messages, form = body["messages"], body.get("response_format") or {}
-    if form.get("type") == "json_schema":
+    text, using = "", told(model.name, body, tools)
+    if using is None and form.get("type") == "json_schema":
         text = answer(model.name, messages, body.get("seed"), form["json_schema"]["schema"])
-    else:
+    elif using is None:
         text = speak(model.profile, model.name, messages, body.get("seed"))
         text += f" (#{number})" if numbered else ""
     reasons = model.profile == "openai"
     thought = EFFORTS[str(body.get("reasoning_effort", "medium"))] if reasons else 0
-    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-    finish = "stop"
+    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None} | (
+        using or {}
+    )
+    finish = "tool_calls" if "tool_calls" in message else "stop"
     if fault:
         finish, thought = distorted(message, fault, thought=thought, budget=budget)
     content, room = (message["content"] or "").encode(), max(0, budget - thought) * BYTES_PER_TOKEN
     if len(content) > room:
         content, finish = content[:room], "length"
         message["content"] = content.decode(errors="ignore")
+    called = json.dumps(message["tool_calls"]).encode() if "tool_calls" in message else b""
+    if body.get("tools"):
+        messages = [{"role": "tools", "content": json.dumps(body["tools"])}, *messages]
     cached, new = cache.take(model, messages)
     usage = Usage(
         prompt=tokens_of(messages),
         cached=cached,
         new=new,
-        completion=min(budget, -(-len(content) // BYTES_PER_TOKEN) + thought),
+        completion=min(budget, -(-len(content + called) // BYTES_PER_TOKEN) + thought),
         reasoning=min(budget, thought) if reasons else None,
     )
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
@@ -127,7 +136,7 @@ def distorted(
     message: dict[str, Any], fault: Fault, *, thought: int, budget: int
 ) -> tuple[str, int]:
     """Spoil a message in place; return how it ends and the tokens that went into reasoning."""
-    text = str(message["content"])
+    text = str(message["content"] or "")
     half, nothing = text[: len(text) // 2], fault.text or "I cannot help with that."
     spoilt: dict[str, dict[str, Any]] = {
         "empty": {"content": ""},
@@ -152,7 +161,7 @@ def distorted(
 
 def rendered(messages: Messages) -> str:
     """Return the prompt as one text, as a template would write it."""
-    return "".join(f"<{m['role']}>\n{m['content']}</>\n" for m in messages)
+    return "".join(f"<{m['role']}>\n{m['content']}{m.get('tool_calls', '')}</>\n" for m in messages)
 
 
 def tokens_of(messages: Messages) -> int:

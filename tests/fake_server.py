@@ -20,6 +20,7 @@ from aiohttp import web
 from fake_plan import Fault, Plan, digest
 from fake_refusals import Limits, Refused, checked, refusal
 from fake_replies import PrefixCache, completed, tokens_of
+from fake_tools import refuse_tools
 
 LABEL = "X-Tacit-Call"
 LONG = 3600.0
@@ -195,6 +196,7 @@ class FakeServer:
                 entry.fault = fault.kind
                 refusal(fault)
             model = checked(body, self._models)
+            refuse_tools(body)
             prompt = tokens_of(body["messages"])
             budget = int(body.get("max_completion_tokens") or body.get("max_tokens") or 1024)
             if prompt + budget > model.context:
@@ -214,6 +216,7 @@ class FakeServer:
             budget=budget,
             cache=self._cache,
             numbered=self.plan.numbered,
+            tools=self.plan.tools,
         )
         entry.prompt_tokens, entry.cached_tokens = usage.prompt, usage.cached
         entry.completion_tokens, entry.reasoning_tokens = usage.completion, usage.reasoning
