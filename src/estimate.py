@@ -6,12 +6,18 @@ are not counted.
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
-from src.llm.ledger import Prices
+from rich.table import Table
+
+from src.llm.ledger import Account, Prices, dollars
 from src.records import Call, Record
 from src.rehearsal import Assumptions, Sent, Speed
 from src.settings import ModelSettings, RunSettings
+
+FIGURES_FROM = 2
+"""Columns of a table before its figures."""
 
 
 class RoleEstimate(Record):
@@ -170,3 +176,41 @@ def _rule(
     if asks and asks.seconds:
         needed = math.ceil(settings.models[chosen["interviewer"]].calls * turn / asks.seconds)
     return {"turn_seconds": turn, "interviews_needed": needed}
+
+
+def table(roles: Mapping[str, Sequence[tuple[str, ...]]]) -> Table:
+    """Return the lines of each role."""
+    headings = ("role", "model", "calls", "tokens in", "cached", "out", "s a call", "cost")
+    shown = Table(box=None)
+    for n, heading in enumerate(headings):
+        shown.add_column(heading, justify="left" if n < FIGURES_FROM else "right")
+    for role, rows in roles.items():
+        for cells in rows:
+            shown.add_row(role, *cells)
+    return shown
+
+
+def estimated_cells(one: RoleEstimate) -> tuple[str, ...]:
+    """Return a role's line of the table, without the role."""
+    tokens = (one.input_tokens, one.cached_tokens, one.output_tokens)
+    effort = f" ({one.effort})" if one.effort else ""
+    cells = map(str, (one.calls, *tokens))
+    return (f"{one.model}{effort}", *cells, f"{one.seconds:.1f}", dollars(one.cost))
+
+
+def taken_cells(account: Account) -> tuple[str, ...]:
+    """Return the same of what was taken."""
+    tokens = (account.input_tokens, account.cached_tokens, account.output_tokens)
+    calls = account.delivered + account.failed
+    cells = map(str, (calls, *tokens))
+    return ("taken", *cells, f"{account.seconds / max(calls, 1):.1f}", dollars(account.cost))
+
+
+def time_line(estimate: Estimate) -> str:
+    """Return wall time, GPU-hours and the limit to ask Slurm for."""
+    wall = timedelta(seconds=round(estimate.wall_seconds))
+    hours, rest = divmod(estimate.slurm_seconds, 3600)
+    return (
+        f"{wall} on the wall, bound by {estimate.bound}; {estimate.gpu_hours:.2f} GPU-hours; "
+        f"Slurm: --time={hours:02d}:{rest // 60:02d}:00"
+    )

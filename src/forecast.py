@@ -6,7 +6,6 @@ Nothing is asked, written or spent: a run folder is only read.
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -16,23 +15,31 @@ from rich.table import Table
 
 from src import build
 from src.errors import InputError, InterviewError
-from src.estimate import Estimate, RoleEstimate, estimated
+from src.estimate import (
+    Estimate,
+    RoleEstimate,
+    estimated,
+    estimated_cells,
+    table,
+    taken_cells,
+    time_line,
+)
 from src.llm.ledger import Account, Ledger, Prices, dollars, ledger_of
 from src.llm.servers import Servers
 from src.prompts import load_yaml
 from src.provenance import manifests_of, remembered_models
 from src.rehearsal import Assumptions, Sent, expected_messages, rehearse, rehearsed
-from src.settings import OfflineSettings, RunSettings
+from src.settings import LoraSettings, RunSettings
 from src.store import SubjectFolder
 from src.subject import owed_samples
 
 PAPER = "the paper reports $8 for ten of its baseline and $2 for twenty of its hybrid"
 NOT_COUNTED = (
-    "Not counted: retries, second drafts that the guard asks for, repairs of an answer, preflight."
+    "Not counted: retries, second drafts that the guard asks for, repairs of an answer, calls with "
+    "which a model uses a tool, preflight, and an analyst's calls."
 )
 NOTHING = "Nothing was asked of a server, written or spent."
-FIGURES_FROM = 2
-"""Columns of a table before its figures."""
+IN_INTERVIEWS = frozenset({"interviewer", "patient", "scorer"})
 Printed = Table | str
 
 
@@ -43,7 +50,7 @@ class Forecast:
         """Read assumptions, prices, and what the run folder chose; wrong ones: `InputError`."""
         self.settings, self.assumed = settings, load_yaml(settings.estimate, Assumptions)
         self.prices = load_yaml(settings.price_list, Prices)
-        asked = settings.asked_models
+        asked = asked_in_interviews(settings)
         remembered = remembered_models(root, asked)
         self.names = {r: (remembered[r],) if r in remembered else asked[r] for r in asked}
         """By role: which of `models` may play it."""
@@ -92,19 +99,24 @@ def show_forecast(settings: RunSettings, console: Console, root: Path) -> None:
     manifests, _ = manifests_of(settings, Servers(services={}), names, root)
     for folder in folders:
         _refuse_other(folder, manifests[folder.path.name].identity)
-    if settings.asked_models:
+    if asked_in_interviews(settings):
         for line in _lines(Forecast(settings, root), folders):
             console.print(line)
     else:
-        console.print("No model is asked: no token, no dollar, no GPU.")
+        console.print("No model is asked in an interview: no token, no dollar, no GPU.")
     console.print(NOTHING, style="dim")
 
 
+def asked_in_interviews(settings: RunSettings) -> dict[str, tuple[str, ...]]:
+    """Return the names in `models` that may play each role of an interview."""
+    return {role: names for role, names in settings.asked_models.items() if role in IN_INTERVIEWS}
+
+
 def _subjects(settings: RunSettings, root: Path) -> list[str]:
-    """Return whom the run is about; of personas that are served nobody is asked."""
-    if isinstance(settings.patient, OfflineSettings):
-        return build.subjects(settings, Servers(services={}), root)[0]
-    return [build.persona_name(number) for number in settings.personas]
+    """Return whom the run is about; which personas are served, no server is asked."""
+    if isinstance(settings.patient, LoraSettings):
+        return [build.persona_name(number) for number in settings.personas]
+    return build.subjects(settings, Servers(services={}), root)[0]
 
 
 def _refuse_other(folder: SubjectFolder, identity: Mapping[str, str]) -> None:
@@ -137,12 +149,12 @@ def _owed(forecast: Forecast, owed: Mapping[int, int], spent: Ledger) -> list[Pr
     each = f"{forecast.messages} messages each, as {settings.estimate} assumes"
     lines: list[Printed] = [
         f"{estimate.interviews} interviews of {each}:",
-        _table({role: (_estimated(one),) for role, one in estimate.roles.items()}),
-        f"In all {dollars(estimate.cost)}; {_time(estimate)}",
+        table({role: (estimated_cells(one),) for role, one in estimate.roles.items()}),
+        f"In all {dollars(estimate.cost)}; {time_line(estimate)}",
     ]
     if (most := settings.orchestrator.max_messages) > forecast.messages:
         longest = forecast.of(owed, messages=most)
-        lines.append(f"With {most} messages each {dollars(longest.cost)}; {_time(longest)}")
+        lines.append(f"With {most} messages each {dollars(longest.cost)}; {time_line(longest)}")
     lines += [*_rule(forecast, estimate), *_prices(forecast), *_limits(settings, estimate, spent)]
     return [*lines, NOT_COUNTED]
 
@@ -154,12 +166,12 @@ def _beside(forecast: Forecast, folders: Sequence[SubjectFolder], spent: Ledger)
         return []
     estimate = forecast.of({0: len(held)})
     rows = {
-        role: (_estimated(one), _taken(spent.roles[role]))
+        role: (estimated_cells(one), taken_cells(spent.roles[role]))
         for role, one in estimate.roles.items()
         if role in spent.roles
     }
     lengths = f"{fmean(held):.1f} messages, {forecast.messages} were estimated"
-    return [f"{len(held)} interviews have ended, on average with {lengths}:", _table(rows)]
+    return [f"{len(held)} interviews have ended, on average with {lengths}:", table(rows)]
 
 
 def taken(settings: RunSettings, root: Path, folders: Sequence[SubjectFolder]) -> list[Printed]:
@@ -167,7 +179,7 @@ def taken(settings: RunSettings, root: Path, folders: Sequence[SubjectFolder]) -
 
     The answers stand, whatever the rehearsal meets.
     """
-    if not settings.asked_models:
+    if not asked_in_interviews(settings):
         return []
     try:
         forecast = Forecast(settings, root)
@@ -221,38 +233,3 @@ def _limits(settings: RunSettings, estimate: Estimate, spent: Ledger) -> list[st
     if settings.max_tokens is not None and tokens > settings.max_tokens:
         lines.append(f"max_tokens={settings.max_tokens} will end the run: it takes {tokens}")
     return lines
-
-
-def _table(roles: Mapping[str, Sequence[tuple[str, ...]]]) -> Table:
-    """Return the lines of each role."""
-    headings = ("role", "model", "calls", "tokens in", "cached", "out", "s a call", "cost")
-    shown = Table(box=None)
-    for n, heading in enumerate(headings):
-        shown.add_column(heading, justify="left" if n < FIGURES_FROM else "right")
-    for role, rows in roles.items():
-        for cells in rows:
-            shown.add_row(role, *cells)
-    return shown
-
-
-def _estimated(one: RoleEstimate) -> tuple[str, ...]:
-    tokens = (one.input_tokens, one.cached_tokens, one.output_tokens)
-    effort = f" ({one.effort})" if one.effort else ""
-    cells = map(str, (one.calls, *tokens))
-    return (f"{one.model}{effort}", *cells, f"{one.seconds:.1f}", dollars(one.cost))
-
-
-def _taken(account: Account) -> tuple[str, ...]:
-    tokens = (account.input_tokens, account.cached_tokens, account.output_tokens)
-    calls = account.delivered + account.failed
-    cells = map(str, (calls, *tokens))
-    return ("taken", *cells, f"{account.seconds / max(calls, 1):.1f}", dollars(account.cost))
-
-
-def _time(estimate: Estimate) -> str:
-    wall = timedelta(seconds=round(estimate.wall_seconds))
-    hours, rest = divmod(estimate.slurm_seconds, 3600)
-    return (
-        f"{wall} on the wall, bound by {estimate.bound}; {estimate.gpu_hours:.2f} GPU-hours; "
-        f"Slurm: --time={hours:02d}:{rest // 60:02d}:00"
-    )

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from src.interview.loop import hold
 from src.interview.roles import Cast
 from src.llm.caller import Asking, Reply, Request
+from src.llm.offering import NONE
 from src.records import Record, Turn
 from src.settings import CoverageSettings, ModelSettings, RunSettings
 
@@ -25,8 +26,8 @@ CastFor = Callable[[Callable[[str], Asking], str, int], Cast]
 NEEDED = {
     "messages": ("coverage", "budget"),
     "characters": ("interviewer", "patient", "scorer"),
-    "cache": ("vllm", "openai"),
-    "speed": ("vllm", "openai"),
+    "cache": ("vllm", "openai", "compatible"),
+    "speed": ("vllm", "openai", "compatible"),
 }
 """Keys that every file of assumptions has."""
 NEVER = 10_000
@@ -134,7 +135,8 @@ class StandIn:
     async def ask(self, request: Request) -> Reply:
         """Note the request, and answer with a text of the length assumed for this role."""
         stage, role = self._stage, self._role
-        prompt = "".join(f"<{m['role']}>\n{m['content']}</>\n" for m in request.messages)
+        prompt = json.dumps(request.tools) if request.tools else ""
+        prompt += "".join(f"<{m['role']}>\n{m['content']}</>\n" for m in request.messages)
         sign = f"{role[0]}{self._sample}x{request.turn} "  # no word that any list holds
         length = stage.assumed.characters[role]
         filler = (sign * (length // len(sign) + 1))[: max(length, len(sign))].strip()
@@ -156,9 +158,12 @@ class StandIn:
 
 
 def filled(schema: Mapping[str, Any], text: str) -> object:
-    """Return the plainest value that a schema accepts, with this text for every free string."""
-    if schema.get("enum"):
-        return schema["enum"][0]
+    """Return the plainest value that a schema accepts, with this text for every free string.
+
+    Of several tools none is called.
+    """
+    if choices := schema.get("enum"):
+        return NONE if NONE in choices else choices[0]
     kinds = schema["type"]
     kind = kinds[0] if isinstance(kinds, list) else kinds
     if kind == "object":

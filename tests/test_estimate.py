@@ -18,6 +18,7 @@ from src.errors import FolderError, InputError
 from src.estimate import Estimate, estimated
 from src.forecast import Forecast
 from src.llm.ledger import Price, Prices
+from src.llm.structured import closed_object
 from src.prompts import load_yaml
 from src.rehearsal import Assumptions, Cache, Sent, Slurm, Speed, filled
 from src.settings import BDISettings, RunSettings
@@ -34,11 +35,16 @@ ASSUMED = Assumptions(
     characters={"interviewer": 200, "patient": 200, "scorer": 50},
     bytes_per_token=4,
     reasoning={"none": 0, "minimal": 10, "high": 500},
-    cache={"vllm": Cache(block=16, least=0), "openai": Cache(block=128, least=1024)},
+    cache={
+        "vllm": Cache(block=16, least=0),
+        "openai": Cache(block=128, least=1024),
+        "compatible": Cache(block=64, least=0),
+    },
     speed={
         "gemma": Speed(first=1, tokens=50, cards=2),
         "vllm": Speed(first=0, tokens=50, cards=1),
         "openai": Speed(first=2, tokens=100, cards=0),
+        "compatible": Speed(first=2, tokens=100, cards=0),
     },
     slurm=Slurm(margin=2, start=60, step=600),
 )
@@ -56,8 +62,14 @@ messages: {coverage: 12, budget: null}
 characters: {interviewer: 75, patient: 55, scorer: 30}
 bytes_per_token: 4
 reasoning: {none: 0, minimal: 16}
-cache: {vllm: {block: 16, least: 0}, openai: {block: 128, least: 1024}}
-speed: {vllm: {first: 0, tokens: 100, cards: 1}, openai: {first: 0, tokens: 100, cards: 0}}
+cache:
+  vllm: {block: 16, least: 0}
+  openai: {block: 128, least: 1024}
+  compatible: {block: 64, least: 0}
+speed:
+  vllm: {first: 0, tokens: 100, cards: 1}
+  openai: {first: 0, tokens: 100, cards: 0}
+  compatible: {first: 0, tokens: 100, cards: 0}
 slurm: {margin: 1, start: 0, step: 60}
 """
 """How much the fake server says, about."""
@@ -223,6 +235,14 @@ def test_a_greater_effort_costs_more_and_no_answer_is_longer_than_it_may_be(
 def test_the_plainest_sheet_is_one_that_the_scorer_accepts() -> None:
     sheet = filled(assessment_schema("evidence_first"), "words")
     assert parse_assessment(json.dumps(sheet)).assessed == ()
+
+
+def test_no_tool_is_called_in_a_rehearsal() -> None:
+    choice = {"type": "string", "enum": ["notepad", "none"]}
+    asked = closed_object(
+        {"tool": choice, "message": {"type": "string"}, "ready": {"type": "null"}}
+    )
+    assert filled(asked, "words") == {"tool": "none", "message": "words", "ready": None}
 
 
 def test_assumptions_that_lack_a_key_are_refused_in_one_line(tmp_path: Path) -> None:
