@@ -43,11 +43,12 @@ def played(body: Body, play: ToolPlay) -> list[Call]:
     since = _since(body["messages"])
     if not names or body.get("tool_choice") == "none":
         return []
+    harmless = [name for name in names if name != "safety_stop"] or names
     match play:
         case "endless":
-            return [_example(names[since % len(names)], body)]
+            return [_example(harmless[since % len(harmless)], body)]
         case "many":
-            return [_example(names[n % len(names)], body) for n in range(50 if not since else 0)]
+            return [_example(harmless[n % len(harmless)], body) for n in range(0 if since else 50)]
         case _:
             calls = _first(body, play, names)
             by_schema = "tools" not in body

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pydantic import model_validator
 
-from src.errors import ModelFailed
+from src.errors import InputError, ModelFailed
 from src.llm.caller import Reply, Request
 from src.llm.client import Message
 from src.llm.responses import ToolCall
@@ -63,7 +63,7 @@ def exchanged(uses: Sequence[ToolUse], *, turn: int, native: bool) -> tuple[Mess
             key = f"call_{turn}_{number}"
             name = _UNFIT.sub("_", use.name)[:64] or "_"
             # some servers refuse a history whose arguments are no object
-            text = json.dumps({}) if arguments is None else use.arguments
+            text = use.arguments if arguments else "{}"
             call = {"id": key, "type": "function", "function": {"name": name, "arguments": text}}
             messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
             messages.append({"role": "tool", "tool_call_id": key, "content": use.output})
@@ -129,7 +129,8 @@ class BySchema:
                 open_field = field | {"type": [*dict.fromkeys([*kinds, "null"])]}
                 if "enum" in field:
                     open_field["enum"] = [*dict.fromkeys([*field["enum"], None])]
-                assert self._fields.setdefault(name, open_field)["type"] == open_field["type"]
+                if self._fields.setdefault(name, open_field)["type"] != open_field["type"]:
+                    raise InputError(f"{tool.name}: {name} has another type in another tool")
 
     def opened(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         sheet = "\n".join(
