@@ -30,8 +30,9 @@ source slurm/job.sh
 awaited=() choices=(persona=all)
 for argument in "$@"; do
     case $argument in
-        jobs=* | servers=*) awaited+=("$argument") ;;
-        endpoints=*) awaited+=("$argument") choices+=("$argument") ;;
+        jobs=*) awaited+=("$argument") ;;
+        servers=*) awaited+=("endpoints=${argument#*=}") ;;
+        endpoints=*) awaited+=("folder=${argument#*=}") choices+=("$argument") ;;
         *) choices+=("$argument") ;;
     esac
 done

@@ -33,8 +33,9 @@ preempted() {
 # Put this job, or this task of an array, back into the queue, if it may be.
 requeue() {
     local self=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}}
-    if [ "${SLURM_RESTART_COUNT:-0}" -ge "$TACIT_REQUEUES" ]; then
-        echo "queued again $SLURM_RESTART_COUNT times: no more of it (TACIT_REQUEUES)"
+    local count=${SLURM_RESTART_COUNT:-0}
+    if [ "$count" -ge "$TACIT_REQUEUES" ]; then
+        echo "queued again $count times already: submit the same command to go on (TACIT_REQUEUES)"
         return
     fi
     echo "queueing again, to go on from here"

@@ -25,6 +25,9 @@ PACKAGES = ("munge", "slurmctld", "slurmd", "slurm-client")
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "scontrol")
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED")
 
+CPUS, GPUS = 64, 4
+"""What the node claims to have."""
+
 SLURM_CONF = """\
 ClusterName=tacit
 SlurmctldHost={node}(127.0.0.1)
@@ -64,7 +67,7 @@ JobCompLoc={folder}/finished.txt
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 GresTypes=gpu
-NodeName={node} NodeAddr=127.0.0.1 CPUs=32 RealMemory=512000 Gres=gpu:h200:2 State=UNKNOWN
+NodeName={node} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=1024000 Gres=gpu:h200:{gpus} State=UNKNOWN
 PartitionName=main Nodes={node} Default=YES MaxTime=1-00:00:00 State=UP PriorityTier=1 GraceTime=60
 PartitionName=urgent Nodes={node} Default=NO MaxTime=1-00:00:00 State=UP PriorityTier=2
 """
@@ -92,11 +95,18 @@ def free_port() -> int:
         return port
 
 
-def wait_until(holds: Callable[[], object], what: str, *, seconds: float = 60.0) -> float:
-    """Wait until something holds; return how long it took."""
+def wait_until(
+    holds: Callable[[], object],
+    what: str,
+    *,
+    seconds: float = 60.0,
+    shown: Callable[[], str] = str,
+) -> float:
+    """Wait until something holds; return how long it took. `shown` says why it may not."""
     began = time.monotonic()
     while not holds():
-        assert time.monotonic() - began < seconds, f"{what}: not within {seconds:g} s"
+        late = time.monotonic() - began > seconds
+        assert not late, f"{what}: not within {seconds:g} s\n{shown()}"
         time.sleep(0.05)
     return time.monotonic() - began
 
@@ -120,14 +130,16 @@ class Cluster:
 
     def __exit__(self, *error: object) -> None:
         try:
-            self.cancel_all()
+            self.cancel(*self.say("squeue", "-h", "-o", "%A", check=False).split())
         finally:
             self._end_daemons()
 
-    def cancel_all(self) -> None:
-        """End every job and wait until none is left."""
-        self.say("scancel", "--user=root", check=False)
-        wait_until(lambda: not self.say("squeue", "-h", "-o", "%A"), "the end of all jobs")
+    def cancel(self, *jobs: str) -> None:
+        """End some jobs and wait until none of them is left."""
+        if jobs:
+            self.say("scancel", *jobs, check=False)
+            queue = ("squeue", "-h", "-o", "%A", "-j", ",".join(jobs))
+            wait_until(lambda: not self.say(*queue, check=False), f"the end of jobs {jobs}")
 
     def say(self, *command: str, check: bool = True) -> str:
         """Run one of Slurm's commands; return what it prints."""
@@ -185,11 +197,17 @@ class Cluster:
             assert state in states or state not in OVER, f"{job}: {state}\n{self.output(job)}"
             return state in states
 
-        return wait_until(reached, f"job {job} {'|'.join(states)}", seconds=seconds)
+        what = f"job {job} {'|'.join(states)}"
+        return wait_until(reached, what, seconds=seconds, shown=lambda: self.output(job))
 
     def wait_for_end(self, job: str, *, seconds: float = 60.0) -> str:
         """Wait until a job is over; return its state."""
-        wait_until(lambda: self.state(job) in OVER, f"the end of job {job}", seconds=seconds)
+        wait_until(
+            lambda: self.state(job) in OVER,
+            f"the end of job {job}",
+            seconds=seconds,
+            shown=lambda: self.output(job),
+        )
         return self.state(job)
 
     def wait_for_no_process(self, job: str) -> None:
@@ -216,11 +234,16 @@ class Cluster:
         for name in ("state", "spool"):
             (self.folder / name).mkdir(parents=True)
         text = SLURM_CONF.format(
-            node=self.node, folder=self.folder, control_port=free_port(), node_port=free_port()
+            node=self.node,
+            folder=self.folder,
+            control_port=free_port(),
+            node_port=free_port(),
+            cpus=CPUS,
+            gpus=GPUS,
         )
         (self.folder / "slurm.conf").write_text(text, encoding="utf-8")
         (self.folder / "cgroup.conf").write_text("CgroupAutomount=no\n", encoding="utf-8")
-        devices = [self.folder / f"gpu{n}" for n in range(2)]
+        devices = [self.folder / f"gpu{n}" for n in range(GPUS)]
         for device in devices:
             os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # as /dev/null
         lines = [f"Name=gpu Type=h200 File={device}\n" for device in devices]

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slurm_cluster import Cluster, wait_until
-from vllm_stand_in import write_adapters, write_cards, write_stand_in
+from slurm_cluster import GPUS, OVER, Cluster, wait_until
+from vllm_stand_in import write_adapters, write_cache, write_cards, write_stand_in
 
 LLAMA = "meta-llama/Meta-Llama-3-8B-Instruct"
 PERSONAS = (1, 2, 3, 7)
 SERVE = {"gemma": "slurm/serve_gemma.sh", "personas": "slurm/serve_personas.sh"}
 SHORT = ("experiment=local", "run=short", "samples=2", "orchestrator.max_messages=4")
-LONG = ("experiment=local", "run=long", "samples=4", "orchestrator.max_messages=12")
+LONG = ("experiment=local", "run=long", "samples=4", "orchestrator.max_messages=8")
 LATENCY = 0.15
-"""Seconds of a stand-in's answer: a long interview takes some ten seconds, a short one two."""
+"""Seconds of a stand-in's answer: a long interview takes some six seconds."""
 
 
 class Site:
@@ -27,9 +27,23 @@ class Site:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
         self.endpoints, self.outputs = folder / "endpoints", folder / "outputs"
+        self.jobs: list[str] = []
+        self._seen = dict.fromkeys(SERVE, 0)
         self._python = write_stand_in(folder / "bin")
-        self._cards = write_cards(folder / "cards")
+        self._cards = write_cards(folder / "cards", GPUS)
+        self._cache = write_cache(folder / "cache", *SERVE)
         self._adapters = write_adapters(folder / "adapters", *PERSONAS, base=LLAMA)
+
+    def beside(self, folder: Path) -> "Site":
+        """Return a site with the same servers and outputs of its own."""
+        other = Site(self.cluster, folder)
+        other.endpoints = self.endpoints
+        other._seen = {name: len(self.ask(name, "/log")["requests"]) for name in SERVE}
+        return other
+
+    def close(self) -> None:
+        """End this site's jobs and wait until they are gone."""
+        self.cluster.cancel(*self.jobs)
 
     def serve(
         self,
@@ -41,9 +55,10 @@ class Site:
         """Submit what serves one endpoint, with the stand-in for vLLM; return the job's id."""
         own = {
             "PATH": f"{self._cards}:{os.environ['PATH']}",
+            "HF_HOME": str(self._cache),
             "STAND_IN_PLAN": json.dumps({"latency": [LATENCY, LATENCY]}),
         }
-        return self.cluster.submit(
+        return self._submit(
             SERVE[name],
             f"python={self._python}",
             f"adapters={self._adapters}",
@@ -55,9 +70,9 @@ class Site:
             environment=own | dict(environment or {}),
         )
 
-    def serve_both(self) -> dict[str, str]:
+    def serve_both(self, *, options: Sequence[str] = ()) -> dict[str, str]:
         """Serve both endpoints and wait until they are ready; return the jobs."""
-        jobs = {name: self.serve(name) for name in SERVE}
+        jobs = {name: self.serve(name, options=options) for name in SERVE}
         for name, job in jobs.items():
             self.wait_ready(name, job)
         return jobs
@@ -70,7 +85,7 @@ class Site:
     ) -> str:
         """Submit interviews; return the job's id."""
         own = (f"endpoints={self.endpoints}", f"outputs={self.outputs}")
-        return self.cluster.submit(
+        return self._submit(
             "slurm/interview.sh", *own, *arguments, options=options, environment=environment
         )
 
@@ -80,14 +95,16 @@ class Site:
         found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return found
 
-    def wait_ready(self, name: str, job: str) -> dict[str, Any]:
+    def wait_ready(self, name: str, job: str, *, seconds: float = 60.0) -> dict[str, Any]:
         """Wait until a job's server is ready; return its endpoint."""
 
         def ready() -> bool:
+            assert self.cluster.state(job) not in OVER, self.cluster.output(job)
             found = self.endpoint(name)
             return found.get("state") == "ready" and found.get("job") == job
 
-        wait_until(ready, f"endpoint {name} of job {job}\n{self.cluster.output(job)}")
+        what = f"endpoint {name} of job {job}"
+        wait_until(ready, what, seconds=seconds, shown=lambda: self.cluster.output(job))
         return self.endpoint(name)
 
     def ask(self, name: str, path: str, *, key: str | None = None) -> Any:
@@ -104,8 +121,8 @@ class Site:
             return error.code
 
     def asked(self, name: str) -> Counter[tuple[str, int, int, str]]:
-        """Count a stand-in's requests of interviews by subject, sample, turn and role."""
-        entries = self.ask(name, "/log")["requests"]
+        """Count what this site's interviews asked, by subject, sample, turn and role."""
+        entries = self.ask(name, "/log")["requests"][self._seen[name] :]
         return Counter(
             (e["subject"], e["sample"], e["turn"], e["role"])
             for e in entries
@@ -131,10 +148,28 @@ class Site:
         self, run: str, count: int, *, job: str, subject: str = "persona-07"
     ) -> None:
         """Wait until so many turns are on disk."""
+
+        def held() -> bool:
+            assert self.cluster.state(job) not in OVER, self.cluster.output(job)
+            return len(self.turns(run, subject)) >= count
+
         wait_until(
-            lambda: len(self.turns(run, subject)) >= count,
-            f"{count} turns of {run}\n{self.cluster.output(job)}",
+            held,
+            f"{count} turns of {run}",
+            shown=lambda: self.cluster.output(job),
         )
+
+    def _submit(
+        self,
+        script: str,
+        *arguments: str,
+        options: Sequence[str],
+        environment: Mapping[str, str] | None,
+    ) -> str:
+        self.jobs.append(
+            self.cluster.submit(script, *arguments, options=options, environment=environment)
+        )
+        return self.jobs[-1]
 
 
 def mode_of(path: Path) -> int:

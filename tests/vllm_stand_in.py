@@ -15,9 +15,11 @@ import stat
 import sys
 from pathlib import Path
 
+import yaml
 from aiohttp import web
 from fake_plan import Plan, served
 from fake_server import FakeServer
+from terminal import ROOT
 
 LINES = 80
 MODULE = "vllm.entrypoints.openai.api_server"
@@ -28,9 +30,9 @@ def write_stand_in(folder: Path) -> Path:
     return _program(folder / "python", f'exec {sys.executable} {Path(__file__).resolve()} "$@"')
 
 
-def write_cards(folder: Path) -> Path:
-    """Write an nvidia-smi that lists two cards; return its folder."""
-    cards = "".join(f"{n}, GPU-0000000{n}, NVIDIA H200, 143771, 9.0\\n" for n in range(2))
+def write_cards(folder: Path, count: int) -> Path:
+    """Write an nvidia-smi that lists some cards; return its folder."""
+    cards = "".join(f"{n}, GPU-0000000{n}, NVIDIA H200, 143771, 9.0\\n" for n in range(count))
     return _program(folder / "nvidia-smi", f"printf '{cards}'").parent
 
 
@@ -42,6 +44,16 @@ def write_adapters(folder: Path, *personas: int, base: str) -> Path:
         told = {"peft_type": "LORA", "r": 8, "base_model_name_or_path": base}
         (own / "adapter_config.json").write_text(json.dumps(told), encoding="utf-8")
         (own / "adapter_model.safetensors").write_bytes(number.to_bytes())
+    return folder
+
+
+def write_cache(folder: Path, *names: str) -> Path:
+    """Write as much of a hub's cache as says that the models of some options are there."""
+    for name in names:
+        option = ROOT / "conf" / "serving" / f"{name}.yaml"
+        server = yaml.safe_load(option.read_text(encoding="utf-8"))["servers"][name]
+        model = f"models--{server['model'].replace('/', '--')}"
+        (folder / "hub" / model / "snapshots" / server["revision"]).mkdir(parents=True)
     return folder
 
 

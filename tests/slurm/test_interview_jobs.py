@@ -1,10 +1,10 @@
 """Jobs that interview: waiting, arrays, being stopped and going on, and servers that fail."""
 
-import json
 import os
 import signal
 import time
 
+from slurm_cluster import CPUS
 from slurm_site import LONG, SHORT, Site
 
 
@@ -18,82 +18,76 @@ def test_a_dependent_job_holds_its_interviews(site: Site) -> None:
     assert site.results("short") == {"persona-07": 2}
 
 
-def test_the_tasks_of_an_array_share_a_run(site: Site) -> None:
-    jobs = site.serve_both()
-    job = site.interview(f"jobs=[{','.join(jobs.values())}]", *SHORT, options=["--array=1-3%2"])
+def test_the_tasks_of_an_array_share_a_run(served: Site) -> None:
+    job = served.interview(*SHORT, options=["--array=1-3%2"])
     for task in (1, 2, 3):
         one = f"{job}_{task}"
-        assert site.cluster.wait_for_end(one) == "COMPLETED", site.cluster.output(one)
-    assert site.results("short") == {"persona-01": 2, "persona-02": 2, "persona-03": 2}
+        assert served.cluster.wait_for_end(one) == "COMPLETED", served.cluster.output(one)
+    assert served.results("short") == {"persona-01": 2, "persona-02": 2, "persona-03": 2}
 
 
-def test_one_job_interviews_every_persona(site: Site) -> None:
-    site.serve_both()
-    job = site.interview(*SHORT)
-    assert site.cluster.wait_for_end(job) == "COMPLETED", site.cluster.output(job)
-    assert list(site.results("short")) == ["persona-01", "persona-02", "persona-03", "persona-07"]
+def test_one_job_interviews_every_persona(served: Site) -> None:
+    job = served.interview(*SHORT)
+    assert served.cluster.wait_for_end(job) == "COMPLETED", served.cluster.output(job)
+    assert list(served.results("short")) == ["persona-01", "persona-02", "persona-03", "persona-07"]
 
 
-def test_a_requeued_job_goes_on_and_repeats_no_turn(site: Site) -> None:
-    site.serve_both()
-    job = site.interview(*LONG, "persona=7")
-    site.wait_for_turns("long", 8, job=job)
-    site.cluster.say("scontrol", "requeue", job)
-    assert site.cluster.wait_for_end(job) == "COMPLETED", site.cluster.output(job)
-    assert site.cluster.shown(job)["Restarts"] == "1"
-    assert site.results("long") == {"persona-07": 4}
-    refuse_repeats(site)
+def test_a_requeued_job_goes_on_and_repeats_no_turn(served: Site) -> None:
+    job = served.interview(*LONG, "persona=7")
+    served.wait_for_turns("long", 8, job=job)
+    served.cluster.say("scontrol", "requeue", job)
+    assert served.cluster.wait_for_end(job) == "COMPLETED", served.cluster.output(job)
+    assert served.cluster.shown(job)["Restarts"] == "1"
+    assert served.results("long") == {"persona-07": 4}
+    refuse_repeats(served)
 
 
-def test_a_task_out_of_time_queues_itself_again_and_no_other(site: Site) -> None:
-    site.serve_both()
-    job = site.interview(*LONG, options=["--array=1-2"])
+def test_a_task_out_of_time_queues_itself_again_and_no_other(served: Site) -> None:
+    job = served.interview(*LONG, options=["--array=1-2"])
     tasks = [f"{job}_1", f"{job}_2"]
-    last = next(task for task in tasks if site.cluster.shown(task)["JobId"] == job)
+    last = next(task for task in tasks if served.cluster.shown(task)["JobId"] == job)
     other = next(task for task in tasks if task != last)
     subject = f"persona-{int(last.partition('_')[2]):02}"
-    site.wait_for_turns("long", 8, job=last, subject=subject)
-    site.cluster.say("scancel", "--batch", "--signal=USR1", last)  # as Slurm does near the end
+    served.wait_for_turns("long", 8, job=last, subject=subject)
+    served.cluster.say("scancel", "--batch", "--signal=USR1", last)  # as Slurm does near the end
     for task in tasks:
-        assert site.cluster.wait_for_end(task) == "COMPLETED", site.cluster.output(task)
-    assert site.cluster.shown(last)["Restarts"] == "1"
-    assert site.cluster.shown(other)["Restarts"] == "0"
-    assert site.results("long") == {"persona-01": 4, "persona-02": 4}
-    refuse_repeats(site)
+        assert served.cluster.wait_for_end(task) == "COMPLETED", served.cluster.output(task)
+    assert served.cluster.shown(last)["Restarts"] == "1"
+    assert served.cluster.shown(other)["Restarts"] == "0"
+    assert served.results("long") == {"persona-01": 4, "persona-02": 4}
+    refuse_repeats(served)
 
 
-def test_a_preempted_job_makes_room_and_goes_on(site: Site) -> None:
-    site.serve_both()
-    job = site.interview(*LONG, "persona=7", options=["--cpus-per-task=8"])
-    site.wait_for_turns("long", 8, job=job)
-    urgent = site.cluster.sleep(1, options=["--partition=urgent", "--cpus-per-task=9"])
-    assert site.cluster.wait_for_end(urgent, seconds=30) == "COMPLETED"
-    assert site.cluster.wait_for_end(job) == "COMPLETED", site.cluster.output(job)
-    assert site.cluster.shown(job)["Restarts"] == "1"
-    refuse_repeats(site)
+def test_a_preempted_job_makes_room_and_goes_on(served: Site) -> None:
+    job = served.interview(*LONG, "persona=7")
+    served.wait_for_turns("long", 8, job=job)
+    wish = f"--cpus-per-task={CPUS - 2 * 8 - 1}"  # one more than is free beside both servers
+    urgent = served.cluster.sleep(1, options=["--partition=urgent", wish])
+    assert served.cluster.wait_for_end(urgent, seconds=30) == "COMPLETED"
+    assert served.cluster.wait_for_end(job) == "COMPLETED", served.cluster.output(job)
+    assert served.cluster.shown(job)["Restarts"] == "1"
+    refuse_repeats(served)
 
 
-def test_a_job_that_never_gets_done_is_not_queued_for_ever(site: Site) -> None:
-    site.serve_both()
-    job = site.interview(*LONG, "persona=7", environment={"TACIT_REQUEUES": "0"})
-    site.wait_for_turns("long", 4, job=job)
-    site.cluster.say("scancel", "--batch", "--signal=USR1", job)
-    assert site.cluster.wait_for_end(job) == "FAILED"
-    assert site.cluster.shown(job)["ExitCode"] == "143:0"
-    assert "TACIT_REQUEUES" in site.cluster.output(job)
+def test_a_job_that_never_gets_done_is_not_queued_for_ever(served: Site) -> None:
+    job = served.interview(*LONG, "persona=7", environment={"TACIT_REQUEUES": "0"})
+    served.wait_for_turns("long", 4, job=job)
+    served.cluster.say("scancel", "--batch", "--signal=USR1", job)
+    assert served.cluster.wait_for_end(job) == "FAILED"
+    assert served.cluster.shown(job)["ExitCode"] == "143:0"
+    assert "TACIT_REQUEUES" in served.cluster.output(job)
 
 
-def test_a_cancelled_job_is_taken_up_by_the_same_command(site: Site) -> None:
-    site.serve_both()
-    job = site.interview(*LONG, "persona=7")
-    site.wait_for_turns("long", 8, job=job)
-    site.cluster.say("scancel", job)
-    assert site.cluster.wait_for_end(job) == "CANCELLED"
-    site.cluster.wait_for_no_process(job)
-    assert site.cluster.shown(job)["Restarts"] == "0"
-    again = site.interview(*LONG, "persona=7")
-    assert site.cluster.wait_for_end(again) == "COMPLETED", site.cluster.output(again)
-    refuse_repeats(site)
+def test_a_cancelled_job_is_taken_up_by_the_same_command(served: Site) -> None:
+    job = served.interview(*LONG, "persona=7")
+    served.wait_for_turns("long", 8, job=job)
+    served.cluster.say("scancel", job)
+    assert served.cluster.wait_for_end(job) == "CANCELLED"
+    served.cluster.wait_for_no_process(job)
+    assert served.cluster.shown(job)["Restarts"] == "0"
+    again = served.interview(*LONG, "persona=7")
+    assert served.cluster.wait_for_end(again) == "COMPLETED", served.cluster.output(again)
+    refuse_repeats(served)
 
 
 def test_a_dead_server_ends_the_interviews_within_seconds_with_its_log(site: Site) -> None:
@@ -134,21 +128,20 @@ def test_waiting_ends_with_a_server_that_dies_before_it_is_ready(site: Site) -> 
     assert not site.outputs.exists()
 
 
-def test_a_wrong_key_is_one_line_and_no_interview(site: Site) -> None:
-    site.serve_both()
-    path = site.endpoints / "gemma.json"
-    path.write_text(json.dumps(site.endpoint("gemma") | {"key": "a-wrong-key"}))
-    refused(site, site.interview(*SHORT, "persona=7"), "google/gemma-3-27b-it")
+def test_a_request_without_the_key_is_one_line_and_no_interview(served: Site) -> None:
+    address = f"http://{served.cluster.node}:{served.endpoint('gemma')['port']}/v1"
+    job = served.interview(
+        *SHORT, "persona=7", f"models.gemma.base_url={address}", "privacy=remote"
+    )
+    refused(served, job, "google/gemma-3-27b-it")
 
 
-def test_a_model_that_nobody_serves_is_one_line_and_no_interview(site: Site) -> None:
-    site.serve_both()
-    refused(site, site.interview(*SHORT, "persona=7", "models.gemma.name=gemma-9"), "gemma-9")
+def test_a_model_that_nobody_serves_is_one_line_and_no_interview(served: Site) -> None:
+    refused(served, served.interview(*SHORT, "persona=7", "models.gemma.name=gemma-9"), "gemma-9")
 
 
-def test_a_persona_that_is_not_served_is_one_line_and_no_interview(site: Site) -> None:
-    site.serve_both()
-    refused(site, site.interview(*SHORT, options=["--array=5"]) + "_5", "persona-05")
+def test_a_persona_that_is_not_served_is_one_line_and_no_interview(served: Site) -> None:
+    refused(served, served.interview(*SHORT, options=["--array=5"]) + "_5", "persona-05")
 
 
 def refused(site: Site, job: str, name: str) -> None:

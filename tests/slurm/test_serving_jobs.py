@@ -70,7 +70,7 @@ def test_a_server_that_died_fails_its_job_and_shows_its_log(site: Site) -> None:
 
 def test_what_no_node_can_give_is_refused_at_once(site: Site) -> None:
     cluster, script = site.cluster, "slurm/serve_gemma.sh"
-    for wish in ("--partition=nowhere", "--gres=gpu:a100:1", "--mem=900G", "--time=9-00:00:00"):
+    for wish in ("--partition=nowhere", "--gres=gpu:a100:1", "--mem=2000G", "--time=9-00:00:00"):
         refused = cluster.ask(["sbatch", wish, script])
         assert refused.returncode != 0, wish
         assert "Batch job submission failed" in refused.stderr, refused.stderr
