@@ -16,7 +16,7 @@ from src.records import Answer, Question, seed_of
 Way = Literal["invited", "mentioned", "asked"]
 """How a fact comes up: by an open question, by a word in passing, or by a question about it."""
 _DANGERS: tuple[SafetyDomain, ...] = get_args(SafetyDomain)
-_WEAK = 0.5
+_WEAK = 0.7
 """A fact of which so much less is named than of another is not what was meant."""
 
 
@@ -96,9 +96,11 @@ class ProfileOfflinePatient:
         left = [fact for fact in self._profile.known if fact.id not in now.told]
         cues, facts = now.heard.cues, list[Fact]()
         if "more" in cues and not found:
-            areas = frozenset().union(*(self._areas[fact] for fact in now.last_told))
-            facts = [fact for fact in left if areas & self._areas[fact.id]]
-            facts = [fact for fact in facts if self._may_tell(fact, "mentioned", now)]
+            facts = [fact for fact in left if self._may_tell(fact, "mentioned", now)]
+            last = [fact for fact in self._profile.known if fact.id in now.last_told]
+            areas = frozenset().union(*(self._areas[fact.id] for fact in last))
+            near = [fact for fact in facts if areas & self._areas[fact.id]]
+            facts = near or [fact for fact in facts if fact.kind in {one.kind for one in last}]
         if not facts and ("open" in cues or now.number <= self._hearing.early):
             facts = [fact for fact in left if self._may_tell(fact, "invited", now)]
         return facts
@@ -140,12 +142,11 @@ class ProfileOfflinePatient:
         return [(fact, "mentioned") for fact in found]
 
     def _named(self, words: str, areas: AbstractSet[str]) -> list[Fact]:
-        """Return the facts that words name, the most fully named first, then others of the areas."""
+        """Return facts that words name, those about as fully named as any, then others of areas."""
         known = self._profile.known
         letters = {fact.id: named(fact, words) for fact in known}
         enough = max(1.0, _WEAK * max(letters.values(), default=0))
         outright = [fact for fact in known if letters[fact.id] >= enough]
-        outright.sort(key=lambda fact: -letters[fact.id])
         others = [fact for fact in known if fact not in outright and not fact.safety]
         return outright + [fact for fact in others if areas & self._areas[fact.id]]
 
