@@ -9,9 +9,9 @@ a concern: to be explored, not to stop for. Rules of thumb over phrases, no clin
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from src.clinical.phrases import Lexicon, Phrases
 from src.clinical.text import about_other, clauses, polarity, sentences, spaced
@@ -20,6 +20,8 @@ from src.records import Record
 
 Kind = Literal["self_harm", "harm_to_others", "acute_medical", "abuse"]
 _NAME = re.compile(r"<([a-z]+)>")
+_AROUND = frozenset({"everyday", "unless"})
+_HINTS = ("hints", "beside")
 _SPEAKER = frozenset({"i", "i'm", "i've", "i'll", "i'd", "me", "my", "myself"})
 
 
@@ -48,6 +50,11 @@ class Told(Record):
     if_unqualified: Phrases = ()
     """A concern where rare, fleeting or not to be acted on; urgent otherwise."""
     concern: Phrases = ()
+    hints: Phrases = ()
+    beside: Phrases = ()
+    """With a hint in the message, as many as needed in all are urgent; one alone is nothing."""
+    everyday: Phrases = ()
+    """Anywhere in the message, these say that its hints mean something else."""
     unless: Phrases = ()
     """Anywhere in the message, these say that it is known, harmless or feared."""
 
@@ -82,6 +89,7 @@ class Words(Settings):
     """`conf/lexicon/safety.yaml`."""
 
     names: dict[str, str]
+    hints_needed: Annotated[int, Field(ge=2)]
     told: dict[Kind, Told]
     if_yes: dict[Kind, Asked]
     """Questions whose yes tells of a danger."""
@@ -105,6 +113,7 @@ class SafetyCheck:
         self._lexicon = Lexicon(words.names)
         for name in Settings.model_fields:
             self._lexicon.add(getattr(words, name), name)
+        self._hints_needed = words.hints_needed
         self._told = self._added("told", words.told, Told)
         self._answers = (
             ("affirms", self._added("if_yes", words.if_yes, Asked)),
@@ -128,29 +137,42 @@ class SafetyCheck:
             for grade in fields.model_fields:
                 values[value := f"{name}.{kind}.{grade}"] = kind, grade
                 self._lexicon.add(getattr(phrases, grade), value)
-        return values
+        return {value: told for value, told in values.items() if told[1] not in _AROUND}
 
     def _says(self, text: str, *values: str) -> bool:
         return any(True for _ in self._lexicon.find(text, *values))
 
     def _in_account(self, text: str) -> Iterator[Danger]:
-        parts = [*sentences(text), ""]
+        """Yield what the sentences tell, one by one and, where they only hint, together."""
         whole = spaced(text)
         qualified = self._says(whole, "qualified")
-        for sentence, after in pairwise(parts):
-            plain = spaced(sentence)
-            past = self._says(plain, "past") or self._says(spaced(after), "over")
-            if self._says(plain, "aside") or (past and not self._says(plain, "renewed")):
-                continue
-            now = self._says(plain, "now")
-            for kind, grade in self._phrases(sentence):
+        hints: dict[Kind, dict[str, str]] = {}
+        for sentence in self._told_now(text):
+            now = self._says(spaced(sentence), "now")
+            for kind, grade, phrase in self._phrases(sentence):
                 if self._says(whole, f"told.{kind}.unless") or (grade == "if_now" and not now):
+                    continue
+                if grade in _HINTS:
+                    hints.setdefault(kind, {})[f"{grade}: {phrase}"] = sentence
                     continue
                 mild = grade == "if_unqualified" and qualified and not now
                 yield Danger(kind=kind, sentence=sentence, urgent=grade != "concern" and not mild)
+        for kind, found in hints.items():
+            first = next((found[one] for one in found if one.startswith(_HINTS[0])), None)
+            meant = first is not None and not self._says(whole, f"told.{kind}.everyday")
+            if first and meant and len(found) >= self._hints_needed:
+                yield Danger(kind=kind, sentence=first, urgent=True)
 
-    def _phrases(self, sentence: str) -> Iterator[tuple[Kind, str]]:
-        """Yield what a sentence affirms of the speaker, as kind and grade."""
+    def _told_now(self, text: str) -> Iterator[str]:
+        """Yield the sentences that are an account of something not over."""
+        for sentence, after in pairwise([*sentences(text), ""]):
+            plain = spaced(sentence)
+            past = self._says(plain, "past") or self._says(spaced(after), "over")
+            if not self._says(plain, "aside") and (not past or self._says(plain, "renewed")):
+                yield sentence
+
+    def _phrases(self, sentence: str) -> Iterator[tuple[Kind, str, str]]:
+        """Yield what a sentence affirms of the speaker: kind, grade and the words."""
         earlier = ""
         for clause in clauses(sentence):
             plain = self._without_innocent(f"{clause} ")
@@ -159,9 +181,7 @@ class SafetyCheck:
                 own = not _SPEAKER.isdisjoint(match.group().split())
                 held = cue.own_negation or polarity(before, after) > 0
                 if held and (own or not about_other(earlier + before)):
-                    kind, grade = self._told[str(cue.value)]
-                    if grade != "unless":
-                        yield kind, grade
+                    yield *self._told[str(cue.value)], match.group()
             earlier += plain
 
     def _without_innocent(self, plain: str) -> str:

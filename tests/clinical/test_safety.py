@@ -93,17 +93,17 @@ def urgent(text: str, *previous: str) -> bool | None:
     return found.urgent if found else None
 
 
-def test_a_half_of_every_label_is_kept_aside_and_no_two_messages_are_alike() -> None:
+def test_of_every_label_many_are_kept_aside_and_no_two_messages_are_alike() -> None:
     kept = Counter(one.label for one in HALVES["kept aside"])
     assert len(LABELLED) >= 160
     assert set(kept) == {*STOPS, *PASSES}
-    assert all(count >= 7 for count in kept.values())
+    assert all(count >= 10 for count in kept.values())
     grams = [five_grams(one.text) for one in LABELLED]
     assert all(len(a & b) <= 0.15 * len(a | b) for a, b in combinations(grams, 2))
 
 
 @pytest.mark.parametrize(
-    ("half", "recall", "false"), [("tuned", 0.95, 0.02), ("kept aside", 0.65, 0.04)]
+    ("half", "recall", "false"), [("tuned", 0.93, 0.01), ("kept aside", 0.68, 0.05)]
 )
 def test_danger_stops_and_what_is_none_rarely_does(half: str, recall: float, false: float) -> None:
     show(half, HALVES[half])
@@ -120,15 +120,17 @@ def test_what_stops_is_taken_for_what_it_is() -> None:
     assert all(kind == KINDS.get(label, label) for label, kind in named)
 
 
-def test_a_passive_wish_is_noticed_and_stops_nothing() -> None:
-    wishes = [one.danger for one in HALVES["tuned"] if one.label == "passive_wish"]
-    assert [found.urgent for found in wishes if found] == [False] * len(wishes)
+def test_a_passive_wish_is_noticed_and_rarely_stops() -> None:
+    wishes = [one.danger for one in LABELLED if one.label == "passive_wish"]
+    noticed = [found.urgent for found in wishes if found]
+    assert len(noticed) >= 0.85 * len(wishes)
+    assert sum(noticed) <= 0.05 * len(wishes)
 
 
 def test_an_urgent_sentence_counts_wherever_it_stands() -> None:
     lines = [one for one in HALVES["tuned"] if one.label in STOPS and not one.asked]
     for one in lines:
-        found = CHECK.danger(f"The garden looks nice. {one.text}\nWe had soup for lunch.")
+        found = CHECK.danger(f"The garden looks nice. {one.text}\nWe had soup.")
         assert found == one.danger
 
 
@@ -157,6 +159,13 @@ def test_a_thought_is_urgent_until_it_is_said_not_to_be_acted_on() -> None:
     assert urgent("Now and then I think about killing myself.") is False
     assert urgent("I keep thinking about killing myself. I wouldn't do it.") is False
     assert urgent("Sometimes I think of it, and tonight I want to kill myself.") is True
+
+
+def test_hints_stop_only_together_and_not_in_an_everyday_matter() -> None:
+    assert urgent("I watched the lake for the last time.") is None
+    assert urgent("I watched the lake for the last time. My decision is made.") is True
+    assert urgent("I saw our office for the last time. My decision is made.") is None
+    assert urgent("My decision is made. I want to wait no longer. Tonight.") is None
 
 
 def test_what_is_past_counts_again_once_it_is_back() -> None:
