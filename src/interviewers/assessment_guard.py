@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from src.clinical.phrases import Cue, Lexicon, Phrases
 from src.clinical.safety import SafetyCheck, refuse_unknown_names
@@ -40,10 +40,8 @@ _MARKS = re.compile(r"[{}\[\]`<>]|\*\*|^#+ |^\s*(?:[-•*]|\d+[.)])\s", re.MULTI
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-class AssessmentTexts(BaseModel):
+class AssessmentTexts(Record):
     """What the person reads that no model wrote, `prompts/assessment/<language>.yaml`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     greeting: Line
     closing: Line
@@ -91,6 +89,9 @@ class AssessmentRules(Record):
     innocent: Phrases
     answers: Phrases
     """What takes up a message that tells of danger, or asks about it."""
+    asks_human: Phrases
+    says_yes: Phrases
+    """Beginnings of a message that claim it, behind a reply that asks."""
     reasons: dict[Breach | Concern, Line]
 
     @model_validator(mode="after")
@@ -125,8 +126,8 @@ class AssessmentGuard:
         for concern, sought in rules.concerns.items():
             for use in Sought.model_fields:
                 self._lexicon.add(getattr(sought, use), f"{concern}.{use}")
-        self._lexicon.add(rules.innocent, "innocent")
-        self._lexicon.add(rules.answers, "answers")
+        for name in ("innocent", "answers", "asks_human", "says_yes"):
+            self._lexicon.add(getattr(rules, name), name)
 
     def clean(self, text: str) -> str:
         """Return a message without the speaker's label and the quotes around all of it."""
@@ -179,6 +180,11 @@ class AssessmentGuard:
         }
         if _CODE.search(text):
             found.add("diagnosis")
+        asked = bool(turns) and self._says(spaced(turns[-1].answer.text), "asks_human")
+        if asked and any(
+            not one.start() for _, one in self._lexicon.find(spaced(text), "says_yes")
+        ):
+            found.add("human_claim")
         if self._endangered(turns) and not self._says(spaced(text), "answers"):
             found.add("unanswered_crisis")
         return tuple(concern for concern in get_args(Concern) if concern in found)

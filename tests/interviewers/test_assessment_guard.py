@@ -147,6 +147,12 @@ def test_saying_what_a_program_may_not_do_is_no_concern() -> None:
     assert check("I'm a program, and I don't have a family. Who is in yours?") == ()
 
 
+def test_whoever_asks_for_a_human_is_not_told_yes() -> None:
+    assert check("Yes. What happened then?", "Are you a real person?") == ("human_claim",)
+    assert check("No, I'm a program. What happened then?", "Are you a real person?") == ()
+    assert check("Yes, please go on. What happened then?", "Shall I go on?") == ()
+
+
 def test_what_the_person_said_may_be_quoted() -> None:
     assert check("You wrote “that's stupid of me”. What did you mean?") == ()
 
