@@ -3,7 +3,7 @@
 By phrases alone, `conf/cases/hearing.yaml`; English only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Annotated, Literal, get_args
@@ -91,9 +91,8 @@ class Hearing(Record):
 load_hearing = partial(load_yaml, model=Hearing)
 
 
-def named(fact: Fact, words: str) -> int:
-    """Return how much of the words names a fact: letters of those of its topics that begin one."""
-    topics = filter(None, map(plain, fact.topics))
+def named(topics: Iterable[str], words: str) -> int:
+    """Return how many letters of the words are topics (both of them plain) that begin a word."""
     return sum(len(topic) for topic in topics if f" {topic}" in f" {words}")
 
 

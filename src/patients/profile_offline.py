@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from src.interview.roles import Turns
 from src.patients.hearing import TROUBLES, Heard, Hearing, Line, named
+from src.patients.listening import plain
 from src.patients.profiles import Fact, PatientProfile, SafetyDomain
 from src.records import Answer, Question, seed_of
 
@@ -43,6 +44,9 @@ class ProfileOfflinePatient:
         self._profile, self._hearing = profile, hearing
         self._key = (seed, subject, sample)
         self._terse = hearing.says("terse", profile.manner.talk)
+        self._topics = {
+            fact.id: tuple(filter(None, map(plain, fact.topics))) for fact in profile.known
+        }
         self._areas = {fact.id: hearing.areas_of(fact) for fact in profile.known}
 
     async def reply(self, turns: Turns, question: Question) -> Answer:
@@ -129,9 +133,8 @@ class ProfileOfflinePatient:
         known = self._profile.known
         if dangers := self._dangers(heard):
             told_of = [fact for fact in known if fact.safety in dangers]
-            told_of.sort(
-                key=lambda f: (f.state == "denied", -named(f, heard.words), f.kind != "risk")
-            )
+            letters = {fact.id: named(self._topics[fact.id], heard.words) for fact in told_of}
+            told_of.sort(key=lambda f: (f.state == "denied", -letters[f.id], f.kind != "risk"))
             return [(fact, "asked") for fact in told_of]
         calm = self._profile.denials.keys()
         if heard.asking:
@@ -144,7 +147,7 @@ class ProfileOfflinePatient:
     def _named(self, words: str, areas: AbstractSet[str]) -> list[Fact]:
         """Return facts that words name, those about as fully named as any, then others of areas."""
         known = self._profile.known
-        letters = {fact.id: named(fact, words) for fact in known}
+        letters = {fact.id: named(self._topics[fact.id], words) for fact in known}
         enough = max(1.0, _WEAK * max(letters.values(), default=0))
         outright = [fact for fact in known if letters[fact.id] >= enough]
         others = [fact for fact in known if fact not in outright and not fact.safety]
