@@ -9,10 +9,12 @@ from src.clinical.safety import SafetyCheck
 from src.errors import InterviewerFailed, ModelFailed
 from src.interview.roles import Turns
 from src.interviewers.assessment_guard import AssessmentGuard, AssessmentTexts
+from src.interviewers.skills import Skills
 from src.interviewers.toolbox import Session, Toolbox
 from src.llm.caller import Asking, Request
 from src.llm.client import Message
 from src.llm.tools import Said, converse, exchanged, spoken
+from src.prompts import fill, load_prompt
 from src.records import Guidance, Question, SafetyEvent, StopReason, visible
 from src.settings import AgentSettings
 
@@ -22,6 +24,18 @@ CAPPED = "rounds_used_up"
 """Flag of a question that the model had to write since it used no more tools."""
 CUT_OFF = "cut_off"
 """Flag of a question that ended at the token limit, where no guard has it written anew."""
+FIXED = 2
+"""Messages of an interview that no model writes: greeting and goodbye."""
+
+
+def instructions(
+    settings: AgentSettings, *, language: str, max_messages: int, skills: Skills
+) -> str:
+    """Return the system prompt; the skills' index stands in it where they can be loaded."""
+    values = {"language": language, "messages": f"{max_messages - FIXED}"}
+    if "skills" in settings.tools:
+        values["skills"] = skills.index
+    return fill(load_prompt(settings.prompt.path, frozenset(values)), values)
 
 
 class AgentInterviewer:
