@@ -28,7 +28,11 @@ end_server() {
 trap end_server EXIT
 trap 'end_server; exit 130' INT
 trap 'end_server; exit 143' TERM
-.venv/bin/python -m serving.wait 'endpoints=[cpu]' timeout=600
+until grep -qs "\"pid\": $server," endpoints/cpu.json; do # a file of an earlier server does not count
+  kill -0 "$server" 2>/dev/null || exit 3
+  sleep 0.2
+done
+.venv/bin/python -m serving.wait 'endpoints=[cpu]' timeout=900
 
 step 'Interviews: 2 persons, 2 samples of 4 turns'
 .venv/bin/python -m src.run experiment=cpu "persona=$persons"
