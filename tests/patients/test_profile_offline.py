@@ -56,7 +56,7 @@ DANGERS: dict[SafetyDomain, list[str]] = {
     ],
     "harm_to_others": [
         "Have you had thoughts of hurting anyone?",
-        "Do you ever feel close to violence?",
+        "Do you ever feel close to attacking somebody, or to attacking anyone?",
         "Are there moments when you might harm someone else?",
     ],
     "vulnerability": [
