@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +26,7 @@ PLAYERS = (
     "seed",
 )
 """What decides how an interview goes. Samples, subjects, limits and the analyst do not."""
+ANALYST = "analyst"
 NOT_IDENTITY = (".models", ".call.timeout")
 """Ends of keys that do not decide it: which models may play (the one that does is named by its
 role), and how long a call may take."""
@@ -54,6 +55,7 @@ def manifests_of(
         for key, value in _flat({player: plain[player] for player in PLAYERS})
         if not key.endswith(NOT_IDENTITY)
     }
+    identity["language.interview"] = settings.language.interview
     commit, dirty = _checkout()
     common = {
         "run": settings.run or settings.name,
@@ -69,8 +71,8 @@ def manifests_of(
     found = {}
     for subject in subjects:
         held = SubjectFolder(root / subject).manifest() if settings.only else None
-        chosen = held.models if held else servers.chosen
-        served = held.served if held else servers.served(subject)
+        chosen = held.models if held else _players(servers.chosen)
+        served = held.served if held else _players(servers.served(subject))
         own = identity | {f"{role}.model": name for role, name in served.items()}
         own |= {f"{role}.effort": str(settings.models[key].effort) for role, key in chosen.items()}
         found[subject] = Manifest(
@@ -82,6 +84,11 @@ def manifests_of(
             **common,
         )
     return found, texts
+
+
+def _players(by_role: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the analyst: several may answer from the same interviews."""
+    return {role: value for role, value in by_role.items() if role != ANALYST}
 
 
 def remembered_models(root: Path, asked: Asked) -> dict[str, str]:
@@ -108,9 +115,9 @@ def settings_to_repeat(folder: str, overrides: Sequence[str]) -> tuple[RunSettin
         | {
             "from": folder,
             "run": f"{held.run}-repeat",
-            "persona": [int(m.subject.removeprefix("persona-")) for m in manifests.values() if m],
         }
     )
+    _select(plain, [m.subject for m in manifests.values() if m])
     differences = []
     for key, copy in held.files.items():
         now = located(copy.path)
@@ -133,6 +140,14 @@ def settings_to_repeat(folder: str, overrides: Sequence[str]) -> tuple[RunSettin
         names = ", ".join(sorted(set(held.served.values())))
         differences.append(f"models answer anew, by chance and perhaps by another build: {names}")
     return settings, differences
+
+
+def _select(plain: dict[str, object], names: Sequence[str]) -> None:
+    """Ask for these subjects, personas by number and cases by id."""
+    if names[0].startswith("persona-"):
+        plain["persona"] = [int(name.removeprefix("persona-")) for name in names]
+    else:
+        plain["case"] = list(names)
 
 
 def _flat(plain: object, prefix: str = "") -> list[tuple[str, object]]:

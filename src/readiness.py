@@ -63,8 +63,8 @@ def longest_prompts(settings: RunSettings, *, words_max: int | None) -> dict[str
 def refuse_too_small(servers: Servers, longest: Mapping[str, Longest]) -> None:
     """Raise a `ServerError` where a window of ours cannot hold the longest interview."""
     for role, service in servers.services.items():
-        settings, need = service.model.settings, longest[role]
-        if settings.backend == "vllm" and need.tokens > service.window:
+        settings, need = service.model.settings, longest.get(role)
+        if need and settings.backend == "vllm" and need.tokens > service.window:
             raise ServerError(
                 f"{role}: {settings.name} is served with a window of {service.window} tokens, the "
                 f"longest interview needs {need.tokens}; serve it with a larger one, or lower "

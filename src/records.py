@@ -293,3 +293,8 @@ def seed_of(*parts: object) -> int:
     """Return 31 bits that depend on all parts and on nothing else."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) >> 1
+
+
+def sha256_of(text: str) -> str:
+    """Return the hash of a text, 64 hex digits."""
+    return hashlib.sha256(text.encode()).hexdigest()

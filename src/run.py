@@ -16,8 +16,10 @@ from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 
 from src import build, command, config
+from src.diagnosing import CaseResult, case_lines, case_table
 from src.errors import DiskError, InputError, TooFewInterviews
 from src.forecast import show_forecast, taken
 from src.interview.batch import StopRequest, hold_all
@@ -26,13 +28,13 @@ from src.llm.ledger import Allowance, Prices
 from src.llm.preflight import Proofs, prove
 from src.llm.servers import Servers, open_servers
 from src.prompts import load_yaml, located, shown
-from src.provenance import manifests_of, remembered_models, settings_to_repeat
+from src.provenance import ANALYST, manifests_of, remembered_models, settings_to_repeat
 from src.readiness import longest_prompts, refuse_too_small, server_checks
 from src.records import INTENDED_USE, Call
 from src.settings import RunSettings
 from src.store import SubjectFolder
-from src.subject import SubjectRun, owed_samples
-from src.summary import answer_lines, table, what_went_wrong
+from src.subject import SubjectRun, owed_samples, owes_diagnoses
+from src.summary import SubjectResult, answer_lines, table, what_went_wrong
 
 SPARE_FILES = 32
 """File handles that Python, the terminal and result files take beside journals and calls."""
@@ -77,7 +79,7 @@ async def _hold_and_answer(
         prices = load_yaml(settings.price_list, Prices)
         if settings.only is None and not settings.redo and _all_held(settings, root):
             settings = settings.model_copy(update={"only": "analysis"})  # no server is needed
-        asked = {} if settings.only else settings.asked_models
+        asked = _asked(settings, root)
         servers = await stack.enter_async_context(
             open_servers(
                 asked,
@@ -129,10 +131,22 @@ async def _hold_and_answer(
     return subjects
 
 
+def _folders(settings: RunSettings, root: Path) -> list[SubjectFolder]:
+    return [SubjectFolder(root / name) for name in build.wanted(settings)]
+
+
 def _all_held(settings: RunSettings, root: Path) -> bool:
     """Whether every interview that the command asks for has been held before."""
-    folders = [SubjectFolder(root / build.persona_name(n)) for n in settings.personas]
+    folders = _folders(settings, root)
     return all(f.manifest() and not owed_samples(settings, f)[0] for f in folders)
+
+
+def _asked(settings: RunSettings, root: Path) -> dict[str, tuple[str, ...]]:
+    """Return the models to ask by role; once all is held, an analyst's alone if it owes reports."""
+    if settings.only is None:
+        return settings.asked_models
+    owed = any(owes_diagnoses(settings, folder) for folder in _folders(settings, root))
+    return {r: m for r, m in settings.asked_models.items() if r == ANALYST and owed}
 
 
 async def _hold(settings: RunSettings, subjects: Sequence[SubjectRun], stop: StopRequest) -> None:
@@ -140,9 +154,10 @@ async def _hold(settings: RunSettings, subjects: Sequence[SubjectRun], stop: Sto
         owed = chain.from_iterable(subject.owed() for subject in subjects)
         limits = settings.limits
         await hold_all(owed, interviews=limits.interviews, deadline=limits.deadline, stop=stop)
-    for subject in subjects:  # those of which nothing was owed
-        if subject.answer is None and subject.shortfall is None:
-            await subject.analyse()
+    rest = [s for s in subjects if s.answer is None and s.shortfall is None]
+    await asyncio.gather(
+        *(subject.analyse() for subject in rest)
+    )  # those of which nothing was owed
 
 
 def _introduce(console: Console, servers: Servers, notes: Sequence[str]) -> None:
@@ -168,10 +183,10 @@ def show(
     """Print the answers; raise `TooFewInterviews` where there is none."""
     answers = [subject.answer for subject in subjects if subject.answer]
     if len(answers) > 1:
-        console.print(table(answers))
+        console.print(table_of(answers))
     for answer in answers if len(answers) <= FULL_ANSWERS else ():
         console.print(f"\n{answer.subject}", style="bold")
-        for line in answer_lines(answer):
+        for line in lines_of(answer):
             console.print(line)
         for line in what_went_wrong(answer.problems) if answer.problems else ():
             console.print(f"! {line}", style="red")
@@ -186,15 +201,31 @@ def show(
         raise TooFewInterviews(short[0] + more)
 
 
+def table_of(answers: Sequence[SubjectResult | CaseResult]) -> Table:
+    """Return one line a subject."""
+    cases = [answer for answer in answers if isinstance(answer, CaseResult)]
+    return (
+        case_table(cases)
+        if cases
+        else table([answer for answer in answers if isinstance(answer, SubjectResult)])
+    )
+
+
+def lines_of(answer: SubjectResult | CaseResult) -> list[str]:
+    """Return an answer as short lines."""
+    return case_lines(answer) if isinstance(answer, CaseResult) else answer_lines(answer)
+
+
 def _redone(settings: RunSettings, subjects: Sequence[SubjectRun]) -> list[tuple[SubjectRun, int]]:
     """Return which samples to hold again; one that does not exist is refused."""
-    by_number = {build.persona_number(subject.subject): subject for subject in subjects}
+    by_name = {subject.subject: subject for subject in subjects}
     chosen = []
     for pair in settings.redo:
-        persona, sample = map(int, pair.split("/"))
-        subject = by_number.get(persona)
+        name, number = pair.split("/")
+        sample = int(number)
+        subject = by_name.get(build.persona_name(int(name)) if name.isdecimal() else name)
         if subject is None or sample > settings.samples or not subject.has_ended(sample):
-            raise InputError(f"redo: {pair} is no finished sample of this run's personas")
+            raise InputError(f"redo: {pair} is no finished sample of this run's subjects")
         chosen.append((subject, sample))
     return chosen
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -28,6 +28,9 @@ from src.journal import Journal
 from src.records import INTENDED_USE, Call, Interview, Record, Turn
 
 MANIFEST, JOURNAL, INPUTS, RESULTS = "manifest.json", "journal.jsonl", "inputs", "results"
+
+
+Form = TypeVar("Form", bound=Record)
 
 
 class InputCopy(Record):
@@ -208,6 +211,14 @@ class SubjectFolder:
     async def keep_redo(self, sample: int, reason: str) -> None:
         """Mark everything held so far of a sample as superseded; it stays in the journal."""
         await self._journal.append({"tag": "redo", "sample": sample, "reason": reason})
+
+    def read_result(self, name: str, form: type[Form]) -> Form | None:
+        """Return an analyst's result; None where there is none of this form."""
+        path = self.path / RESULTS / f"{name}.json"
+        try:
+            return form.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):  # it is made again from the journal
+            return None
 
     def write_result(self, name: str, content: Mapping[str, object]) -> Path:
         """Write an analyst's result whole or not at all, and return its path."""

@@ -1,20 +1,22 @@
 """One subject of a run: what is owed of it, and its answer once nothing is."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from src import config
 from src.analysts.median import require_enough
 from src.build import Casting, analyst
-from src.errors import InputError, TooFewInterviews
+from src.diagnosing import CaseResult, case_page, case_result, diagnosed, held, owed, readings
+from src.errors import TooFewInterviews
 from src.interview.batch import Owed
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices, ledger_of
 from src.llm.servers import Servers
-from src.prompts import load_yaml
+from src.prompts import load_yaml, sha256
 from src.records import Call, Interview, Turn
-from src.settings import ReportSettings, RunSettings
+from src.settings import AnalystSettings, ReportSettings, RunSettings
 from src.store import SampleState, SubjectFolder, digest_of
 from src.summary import SubjectResult, page, result_of, unanswered_page
 
@@ -35,7 +37,7 @@ class SubjectRun:
         """Take the subject's folder; its name is the subject's."""
         self.subject = folder.name
         self.folder = SubjectFolder(folder)
-        self.answer: SubjectResult | None = None
+        self.answer: SubjectResult | CaseResult | None = None
         self.shortfall: str | None = None
         """Why there is no answer, where the interviews were too few."""
         self._settings, self._casting, self._servers = settings, casting, servers
@@ -86,7 +88,8 @@ class SubjectRun:
         valid = [interview for interview in ended if interview.valid]
         about = self._settings.analyst
         if isinstance(about, ReportSettings):
-            raise InputError(f"analyst={about.kind} is not there yet")
+            await self._diagnose(about, ended)
+            return
         try:
             require_enough(len(valid), planned, share=about.min_share, least=about.min_interviews)
             consensus = await analyst(about).analyse(valid)
@@ -109,10 +112,38 @@ class SubjectRun:
             ledger=ledger_of(calls, load_yaml(self._settings.price_list, Prices), unknown=unknown),
             manifest=self.folder.manifest(),
         )
-        chosen = {key: str(value) for key, value in about.model_dump().items()}
-        name = f"{about.kind}-{digest_of(chosen)[:8]}"
-        self.folder.write_result(name, self.answer.model_dump(mode="json"))
+        self.folder.write_result(result_name(about), self.answer.model_dump(mode="json"))
         self.folder.write_summary(page(self.answer, self.folder.path))
+
+    async def _diagnose(self, about: ReportSettings, ended: Sequence[Interview]) -> None:
+        """Report on each interview, and write result and summary."""
+        known = self.folder.read_result(result_name(about), CaseResult)
+        found = await diagnosed(
+            readings(held(ended), about),
+            known.diagnoses if known else (),
+            lambda sample: self._casting.diagnoser(
+                self.subject,
+                sample,
+                servers=self._servers,
+                book=SampleBook(self.folder, sample, self._watch, self._allowance),
+            ),
+        )
+        calls, unknown = self.folder.calls()
+        file = self._casting.case(self.subject)
+        service = self._servers.services.get("analyst")
+        self.answer = case_result(
+            ended,
+            found,
+            settings=self._settings,
+            subject=self.subject,
+            case=file.case if file else None,
+            safety_present=bool(file.profile.safety.concerns) if file and file.profile else None,
+            diagnoser=service.model.settings.name if service else known.diagnoser if known else "",
+            ledger=ledger_of(calls, load_yaml(self._settings.price_list, Prices), unknown=unknown),
+            manifest=self.folder.manifest(),
+        )
+        self.folder.write_result(result_name(about), self.answer.model_dump(mode="json"))
+        self.folder.write_summary(case_page(self.answer))
 
     async def _keep_turn(self, sample: int, turn: Turn) -> None:
         await self.folder.keep_turn(sample, turn)
@@ -124,6 +155,23 @@ class SubjectRun:
         self._left -= 1
         if self._left == 0:
             await self.analyse()
+
+
+def result_name(about: AnalystSettings | ReportSettings) -> str:
+    """Return the name of an analyst's result: another prompt or model is another analyst."""
+    chosen = {key: str(value) for key, value in about.model_dump(exclude={"prefixes"}).items()}
+    chosen |= {key: sha256(file.path) for key, file in config.files(about).items()}
+    return f"{chosen['kind']}-{digest_of(chosen)[:8]}"
+
+
+def owes_diagnoses(settings: RunSettings, folder: SubjectFolder) -> bool:
+    """Whether an analyst that asks a model has something left to ask about this subject."""
+    about = settings.analyst
+    if not isinstance(about, ReportSettings):
+        return False
+    known = folder.read_result(result_name(about), CaseResult)
+    ended = [s.ended for n, s in folder.load().items() if n <= settings.samples and s.ended]
+    return bool(owed(readings(held(ended), about), known.diagnoses if known else ()))
 
 
 def owed_samples(

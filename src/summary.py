@@ -199,7 +199,7 @@ def table(answers: Sequence[SubjectResult]) -> Table:
 
 def unanswered_page(subject: str, shortfall: str, ended: Sequence[Interview]) -> str:
     """Return `summary.md` where too few interviews are valid for an answer."""
-    return _page(subject, [f"No answer: {shortfall}"], what_went_wrong(problems_of(ended)))
+    return page_of(subject, [f"No answer: {shortfall}"], what_went_wrong(problems_of(ended)))
 
 
 def page(answer: SubjectResult, folder: Path) -> str:
@@ -216,10 +216,11 @@ def page(answer: SubjectResult, folder: Path) -> str:
         cells = (str(n), bdi.name(n), _level(symptom), f"{symptom.confidence:.2f}", words)
         body.append(f"| {' | '.join(cells)} |")
     wrong = what_went_wrong(answer.problems, answer.unscored_turns)
-    return _page(f"{answer.subject}, run {answer.run}", body, wrong)
+    return page_of(f"{answer.subject}, run {answer.run}", body, wrong)
 
 
-def _page(title: str, body: Sequence[str], wrong: Sequence[str]) -> str:
+def page_of(title: str, body: Sequence[str], wrong: Sequence[str]) -> str:
+    """Return a page for a person to read; it ends with what went wrong and what to do."""
     lines = [f"# {title}", "", f"> {INTENDED_USE}", "", *body, ""]
     lines += ["## What went wrong, and what to do", *(f"- {line}" for line in wrong), ""]
     return "\n".join(lines)

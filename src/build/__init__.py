@@ -3,7 +3,7 @@
 from src.build.analysts import analyst
 from src.build.casting import Casting, refuse_unaccepted
 from src.build.players import AskingFor, lexical_scorer, scorer_of
-from src.build.subjects import persona_name, persona_number, subjects
+from src.build.subjects import persona_name, persona_number, subjects, wanted
 
 __all__ = [
     "AskingFor",
@@ -15,4 +15,5 @@ __all__ = [
     "refuse_unaccepted",
     "scorer_of",
     "subjects",
+    "wanted",
 ]

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+from src.build.analysts import diagnoser_of
 from src.build.players import (
     AskingFor,
     interviewer_of,
@@ -10,16 +11,23 @@ from src.build.players import (
     refuse_unsaid,
     scorer_of,
 )
-from src.build.subjects import persona_number
+from src.build.subjects import cases_of, persona_number
 from src.errors import InputError
-from src.interview.roles import Cast
+from src.interview.roles import Cast, Diagnoser
 from src.interviewers.guard import Guard
 from src.interviewers.tree import DialogueTree
 from src.llm.caller import Asking, CallBook, Caller
 from src.llm.servers import Servers
+from src.patients.cases import CaseFile
 from src.patients.offline import load_persons
 from src.records import Truth, seed_of
-from src.settings import NoScorerSettings, OfflineSettings, RunSettings, ScoreSettings
+from src.settings import (
+    NoScorerSettings,
+    OfflineSettings,
+    ReportSettings,
+    RunSettings,
+    ScoreSettings,
+)
 
 
 class Casting:
@@ -38,12 +46,29 @@ class Casting:
         self._patient = patient_of(settings)
         scorer = settings.scorer
         self._scorer = None if isinstance(scorer, NoScorerSettings) else scorer_of(scorer)
+        self._cases = cases_of(settings)
+        about = settings.analyst
+        self._diagnoser = (
+            diagnoser_of(about, settings) if isinstance(about, ReportSettings) else None
+        )
         if self._guard:
             refuse_unsaid(self._guard, settings.tree.path.path, self._tree.texts)
 
     def cast(self, subject: str, sample: int, *, servers: Servers, book: CallBook) -> Cast:
         """Return who plays in one interview."""
-        seed, names = self._settings.seed, servers.served(subject)
+        asking = self._asking(subject, sample, servers=servers, book=book)
+        return self.cast_for(asking, subject, sample)
+
+    def diagnoser(
+        self, subject: str, sample: int, *, servers: Servers, book: CallBook
+    ) -> Diagnoser:
+        """Return who reports on one interview."""
+        assert self._diagnoser is not None
+        return self._diagnoser(self._asking(subject, sample, servers=servers, book=book))
+
+    def _asking(self, subject: str, sample: int, *, servers: Servers, book: CallBook) -> AskingFor:
+        """Return each role's way to its model in one interview."""
+        names = servers.served(subject)
 
         def asking(role: str) -> Asking:
             return Caller(
@@ -53,10 +78,10 @@ class Casting:
                 name=names[role],
                 subject=subject,
                 sample=sample,
-                run_seed=seed,
+                run_seed=self._settings.seed,
             )
 
-        return self.cast_for(asking, subject, sample)
+        return asking
 
     def cast_for(self, asking: AskingFor, subject: str, sample: int) -> Cast:
         """Return the same with any way to the models, such as a rehearsal's stand-in."""
@@ -75,6 +100,10 @@ class Casting:
     def words_max(self) -> int | None:
         """Return the most words of a question, where the guard limits them."""
         return self._guard.words_max if self._guard else None
+
+    def case(self, subject: str) -> CaseFile | None:
+        """Return what a case's file holds; None for personas."""
+        return self._cases.get(subject)
 
     def truth(self, subject: str) -> Truth | None:
         """Return what a simulated person was written to be; None for anyone else."""

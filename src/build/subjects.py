@@ -5,6 +5,7 @@ from typing import assert_never
 
 from src.errors import InputError, ServerError
 from src.llm.servers import Servers
+from src.patients.cases import CaseFile, load_cases
 from src.patients.offline import load_persons
 from src.settings import (
     LoraSettings,
@@ -16,12 +17,22 @@ from src.settings import (
 )
 
 
+def cases_of(settings: RunSettings) -> dict[str, CaseFile]:
+    """Return the cases by id, where the patients are cases."""
+    patient = settings.patient
+    if not isinstance(patient, ProfileSettings | RawCaseSettings | ProfileOfflineSettings):
+        return {}
+    return {file.case.id: file for file in load_cases(patient.cases.path)}
+
+
 def subjects(settings: RunSettings, servers: Servers, root: Path) -> tuple[list[str], list[str]]:
     """Return the subjects by name, and what to say of those that are missing.
 
     `persona=all` means everyone there is: in the persons' file, or among the served adapters.
     """
-    names = [persona_name(number) for number in settings.personas]
+    names = wanted(settings)
+    if settings.of_cases:
+        return names, []
     match settings.patient:
         case OfflineSettings():
             there = load_persons(settings.patient.persons.path).persons
@@ -31,7 +42,7 @@ def subjects(settings: RunSettings, servers: Servers, root: Path) -> tuple[list[
         case LoraSettings():
             known = {name for name in names if servers.served(name).get("patient")}
         case ProfileSettings() | RawCaseSettings() | ProfileOfflineSettings():
-            raise InputError("patient=profile is not there yet")
+            raise AssertionError(settings.patient)
         case _:
             assert_never(settings.patient)
     missing = [name for name in names if name not in known]
@@ -50,6 +61,28 @@ def subjects(settings: RunSettings, servers: Servers, root: Path) -> tuple[list[
             f"{missing[0]}: no adapter of it is served; served are: {there_are}{fetch}"
         )
     raise InputError(f"{missing[0]}: there is none; there are: {there_are}")
+
+
+def wanted(settings: RunSettings) -> list[str]:
+    """Return the subjects that a command asks for, whether they are there or not."""
+    if settings.of_cases:
+        return _cases(settings)
+    return [persona_name(number) for number in settings.personas]
+
+
+def _cases(settings: RunSettings) -> list[str]:
+    """Return the ids of the cases to interview."""
+    there = cases_of(settings)
+    if settings.case is None:
+        raise InputError(
+            f"patient={settings.patient.kind} plays cases: case=ID, [ID,…] or all; persona= is for "
+            "patient=offline and lora"
+        )
+    if settings.case == "all":
+        return list(there)
+    if missing := [name for name in settings.case if name not in there]:
+        raise InputError(f"case={missing[0]}: there is none; there are: {', '.join(there)}")
+    return list(settings.case)
 
 
 def persona_name(number: int) -> str:

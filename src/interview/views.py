@@ -6,7 +6,7 @@ Every view matches `system? (user assistant)* user`, as the strictest chat templ
 from collections.abc import Sequence
 from html import escape
 
-from src.records import Turn, visible
+from src.records import Message, Turn, visible
 
 Messages = list[dict[str, str]]
 
@@ -45,13 +45,18 @@ def scorer_view(rubric: str, turns: Sequence[Turn]) -> Messages:
 
 
 def transcript(turns: Sequence[Turn]) -> str:
-    """Return what was said, each message tagged with its speaker and escaped.
+    """Return what was said in some turns, tagged."""
+    return tagged(visible(list(turns)))
+
+
+def tagged(said: Sequence[Message]) -> str:
+    """Return messages, each tagged with its speaker and escaped.
 
     A message cannot create another: its own angle brackets are no tags any more.
     """
     return "\n".join(
         f"<{message.speaker}>{escape(message.text, quote=False)}</{message.speaker}>"
-        for message in visible(list(turns))
+        for message in said
     )
 
 

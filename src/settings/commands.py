@@ -103,16 +103,10 @@ class RunSettings(Settings):
     ]
     guard: GuardSettings
     patient: Annotated[
-        OfflineSettings
-        | LoraSettings
-        | ProfileSettings
-        | RawCaseSettings
-        | ProfileOfflineSettings,
+        OfflineSettings | LoraSettings | ProfileSettings | RawCaseSettings | ProfileOfflineSettings,
         Field(discriminator="kind"),
     ]
-    scorer: Annotated[
-        LexicalSettings | BDISettings | NoScorerSettings, Field(discriminator="kind")
-    ]
+    scorer: Annotated[LexicalSettings | BDISettings | NoScorerSettings, Field(discriminator="kind")]
     lexicon: LexicalSettings
     orchestrator: Annotated[CoverageSettings | BudgetSettings, Field(discriminator="kind")]
     analyst: Annotated[
@@ -129,7 +123,7 @@ class RunSettings(Settings):
     outputs: Annotated[str, Field(min_length=1)]
     dry_run: bool
     only: Literal["analysis"] | None
-    redo: tuple[Annotated[str, Field(pattern=r"^[1-9]\d*/[1-9]\d*$")], ...]
+    redo: tuple[Annotated[str, Field(pattern=r"^([1-9]\d*|case-[\w.-]+)/[1-9]\d*$")], ...]
     reason: Annotated[str, Field(min_length=1)] | None
     retry_failed: bool
     repeat: str | None = Field(alias="from")
