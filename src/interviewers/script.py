@@ -115,20 +115,24 @@ class ScriptedModel:
             return
         if len(seen.replies) % self._rules.read_every == 0:
             yield "read_interview_notepad", {}
-        topics, fresh = self._topics(reply), []
-        for name in topics:
-            topic = self._rules.topics[name]
-            fresh += [("lookup_icd_category", {"category": topic.category})] * bool(topic.category)
-            fresh += [("lookup_icd_disorder", {"code": topic.disorder})] * bool(topic.disorder)
-        fresh += [("load_skill", {"skill_id": skill}) for skill in self._skills(reply)]
-        by_name = {
-            name: (name, given)
-            for name, given in reversed(fresh)
-            if _key(name, given) not in seen.used
-        }
-        yield from by_name.values()
+        topics = self._topics(reply)
+        new: dict[str, Due] = {}
+        for name, given in self._sources(reply, topics):
+            if _key(name, given) not in seen.used:
+                new.setdefault(name, (name, given))
+        yield from new.values()
         if actions := self._actions(seen, topics):
             yield UPDATE, {"actions": actions}
+
+    def _sources(self, reply: str, topics: Sequence[str]) -> Iterator[Due]:
+        """Yield what there is to read about a reply."""
+        for topic in (self._rules.topics[name] for name in topics):
+            if topic.category:
+                yield "lookup_icd_category", {"category": topic.category}
+            if topic.disorder:
+                yield "lookup_icd_disorder", {"code": topic.disorder}
+        for skill in self._skills(reply):
+            yield "load_skill", {"skill_id": skill}
 
     def _danger(self, reply: str) -> tuple[str, str] | None:
         for sentence in sentences(reply):
