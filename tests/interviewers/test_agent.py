@@ -90,7 +90,7 @@ def agent(
         asking,
         settings=own,
         native=native,
-        system=instructions(own, language="en", max_messages=17, skills=SKILLS),
+        system=instructions(own, language="English", max_messages=17, skills=SKILLS),
         kickoff=read_text(own.kickoff.path).strip(),
         texts=TEXTS,
         toolbox=Toolbox(own, skills=SKILLS, reference=REFERENCE),
@@ -501,10 +501,22 @@ async def test_without_any_tool_a_model_is_simply_asked() -> None:
 
 @pytest.mark.parametrize(("name", "indexed"), [("agent", True), ("direct", False)])
 def test_the_instructions_name_language_length_and_skills(name: str, *, indexed: bool) -> None:
-    text = instructions(settings(name), language="fa", max_messages=17, skills=SKILLS)
-    assert '"fa"' in text
+    text = instructions(settings(name), language="Persian", max_messages=17, skills=SKILLS)
+    assert "Write in Persian" in text
     assert "15 messages" in " ".join(text.split())
     assert ("guarded_short_answers:" in text) is indexed
+
+
+@WAYS
+async def test_any_script_stands_in_the_history_as_it_was_written(native: bool) -> None:
+    voice = Voice(GOOD if native else json.dumps({"tool": "none", "message": GOOD}))
+    persian = load_texts("fa").greeting
+    question = Question(text=persian, source="fixed")
+    turns = [Turn(number=1, question=question, answer=Answer(text="خسته‌ام"))]
+    await agent(voice, native=native).ask(turns, ON)
+    greeting, reply = voice.requests[0].messages[-2:]
+    assert persian in greeting["content"]
+    assert reply["content"] == "خسته‌ام"
 
 
 async def test_guidance_is_not_the_agents() -> None:

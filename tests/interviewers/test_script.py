@@ -69,7 +69,7 @@ def agent(*, check: SafetyCheck | None = CHECK, **changes: object) -> AgentInter
         MODEL,
         settings=own,
         native=True,
-        system=instructions(SETTINGS, language="en", max_messages=17, skills=SKILLS),
+        system=instructions(SETTINGS, language="English", max_messages=17, skills=SKILLS),
         kickoff=read_text(own.kickoff.path).strip(),
         texts=TEXTS,
         toolbox=Toolbox(own, skills=SKILLS, reference=REFERENCE),
