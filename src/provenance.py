@@ -27,6 +27,8 @@ PLAYERS = (
 )
 """What decides how an interview goes. Samples, subjects, limits and the analyst do not."""
 ANALYST = "analyst"
+CASES = "patient.cases"
+"""The one part of an identity in which a held-out run differs from the one it is frozen with."""
 NOT_IDENTITY = (".models", ".call.timeout")
 """Ends of keys that do not decide it: which models may play (the one that does is named by its
 role), and how long a call may take."""
@@ -89,6 +91,27 @@ def manifests_of(
 def _players(by_role: Mapping[str, str]) -> dict[str, str]:
     """Leave out the analyst: several may answer from the same interviews."""
     return {role: value for role, value in by_role.items() if role != ANALYST}
+
+
+def refuse_unfrozen(settings: RunSettings, manifest: Manifest) -> None:
+    """Raise an `InputError` unless all but the cases is as in the run that `frozen` names."""
+    if settings.frozen is None:
+        return
+    folder = located(settings.frozen)
+    if not folder.is_dir():
+        folder = config.folder(settings.outputs) / settings.frozen
+    held = next((m for f in subject_folders(folder) if (m := f.manifest())), None)
+    if held is None:
+        raise InputError(f"frozen={settings.frozen}: no run lies there")
+    was, now = (
+        {k: v for k, v in i.items() if k != CASES} for i in (held.identity, manifest.identity)
+    )
+    if was != now:
+        key = next(k for k in sorted(was.keys() | now.keys()) if was.get(k) != now.get(k))
+        raise InputError(
+            f"frozen={settings.frozen}: {key} was {was.get(key, 'absent')[:24]} there, is "
+            f"{now.get(key, 'absent')[:24]} now; a held-out cohort runs with what was frozen alone"
+        )
 
 
 def remembered_models(root: Path, asked: Asked) -> dict[str, str]:

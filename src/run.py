@@ -9,6 +9,7 @@ The same command again resumes: what is finished is never held twice.
 
 import asyncio
 import resource
+import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from importlib.metadata import version
@@ -22,13 +23,20 @@ from src import build, command, config
 from src.diagnosing import CaseResult, case_lines, case_table
 from src.errors import DiskError, InputError, TooFewInterviews
 from src.forecast import show_forecast, taken
+from src.grid import grid_of
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices
 from src.llm.preflight import Proofs, prove
 from src.llm.servers import Servers, open_servers
 from src.prompts import load_yaml, located, shown
-from src.provenance import ANALYST, manifests_of, remembered_models, settings_to_repeat
+from src.provenance import (
+    ANALYST,
+    manifests_of,
+    refuse_unfrozen,
+    remembered_models,
+    settings_to_repeat,
+)
 from src.readiness import longest_prompts, refuse_too_small, server_checks
 from src.records import INTENDED_USE, Call
 from src.settings import RunSettings
@@ -43,8 +51,31 @@ FULL_ANSWERS = 3
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Do what the arguments say; whatever goes wrong is a `TacitError`."""
+    """Do what the arguments say, once or for every part of a grid; what goes wrong is raised."""
+    parts = grid_of(arguments)
+    if not parts:
+        run_one(arguments)
+        return
+    short: TooFewInterviews | None = None
+    for part in parts:
+        sys.stdout.write(f"\n== {part.name}: {' '.join(part.arguments)}\n")
+        try:
+            run_one(part.arguments)
+        except TooFewInterviews as error:  # the other parts can be answered all the same
+            sys.stderr.write(f"tacit: {part.name}: {error}\n")
+            short = error
+    if short is not None:
+        raise short
+
+
+def run_one(arguments: Sequence[str]) -> None:
+    """Hold what one run owes, and answer."""
     settings, differences = read(arguments)
+    asked = {name for names in settings.asked_models.values() for name in names}
+    if not set(settings.backbone) & asked and any(a.startswith("backbone=") for a in arguments):
+        raise InputError(
+            f"backbone: nobody in {settings.name} asks it, so models=[…] changes nothing"
+        )
     console = command.console()
     root = config.folder(settings.outputs) / (settings.run or settings.name)
     if settings.dry_run:
@@ -90,6 +121,7 @@ async def _hold_and_answer(
             )
         )
         names, notes = build.subjects(settings, servers, root)
+        refuse_unfrozen(settings, manifests_of(settings, servers, names[:1], root)[0][names[0]])
         if servers.services:
             _refuse_unpriced(settings, servers, prices)
             longest = longest_prompts(settings, words_max=casting.words_max)

@@ -10,7 +10,7 @@ from terminal import ROOT, tacit
 
 from src import build, config, run
 from src.errors import InputError
-from src.settings import RunSettings, ScoreSettings
+from src.settings import AnalystSettings, RunSettings, ScoreSettings
 
 OPTIONS = [
     f"{group}={option}" for group, options in config.options("config").items() for option in options
@@ -42,14 +42,16 @@ def test_every_option_of_every_group_composes_and_validates(option: str) -> None
     group, _, name = option.partition("=")
     if group == "models":  # what is described beside it plays no part
         option = f"models=[{name}]"
-    config.read_settings("config", RunSettings, [*OFFLINE, option])
+    experiment = "psycidra_offline" if group == "cohort" else "offline"
+    config.read_settings("config", RunSettings, [f"experiment={experiment}", option, "frozen=run"])
 
 
 @pytest.mark.parametrize("experiment", config.options("config")["experiment"])
 def test_every_experiment_builds_its_players(experiment: str) -> None:
     settings = config.read_settings("config", RunSettings, [f"experiment={experiment}"])
     build.Casting(settings)
-    build.analyst(settings.analyst)
+    if isinstance(settings.analyst, AnalystSettings):
+        build.analyst(settings.analyst)
 
 
 @pytest.mark.parametrize("scorer", [s for s in config.options("config")["scorer"] if s != "none"])
@@ -74,6 +76,7 @@ def test_one_persona_several_and_all() -> None:
 def test_a_choice_on_the_command_line_beats_the_experiment() -> None:
     chosen = ["experiment=offline", "samples=10", "analyst=median", "analyst.selected=1"]
     settings = config.read_settings("config", RunSettings, chosen)
+    assert isinstance(settings.analyst, AnalystSettings)
     assert (settings.samples, settings.analyst.kind, settings.analyst.selected) == (10, "median", 1)
 
 

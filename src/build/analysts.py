@@ -1,18 +1,26 @@
 """From settings to analysts."""
 
 from collections.abc import Callable
+from functools import partial
 
 from src.analysts.consensus import ConsensusAnalyst
+from src.analysts.diagnosis import DiagnosisAnalyst, instructions
+from src.analysts.direct import DirectAnalyst
 from src.analysts.imputation import Imputation
 from src.analysts.median import MedianAnalyst
-from src.build.players import AskingFor
+from src.build.players import AskingFor, native_of
+from src.clinical.icd11 import Reference
 from src.errors import InputError
 from src.interview.roles import Analyst, Diagnoser
+from src.interviewers.assessment_guard import load_texts
 from src.settings import (
     AnalystSettings,
     ConsensusSettings,
+    DiagnosisSettings,
+    DirectDiagnosisSettings,
     MedianSettings,
     ReportSettings,
+    RuleDiagnosisSettings,
     RunSettings,
 )
 
@@ -40,4 +48,27 @@ def analyst(settings: AnalystSettings) -> Analyst:
 
 def diagnoser_of(settings: ReportSettings, run: RunSettings) -> Callable[[AskingFor], Diagnoser]:
     """Return what makes one interview's diagnoser."""
-    raise InputError(f"analyst={run.analyst.kind} is not there yet: {settings}")
+    reference, language = Reference(settings.reference.path), load_texts(run.language.report).name
+    match settings:
+        case DiagnosisSettings():
+            reasoner = partial(
+                DiagnosisAnalyst,
+                settings=settings,
+                native=native_of(run, settings.models),
+                system=instructions(settings.prompt.path, language=language),
+                reference=reference,
+                language=language,
+            )
+            return lambda asking: reasoner(asking("analyst"))
+        case DirectDiagnosisSettings():
+            direct = partial(
+                DirectAnalyst,
+                settings=settings,
+                system=instructions(settings.prompt.path, language=language),
+                reference=reference,
+            )
+            return lambda asking: direct(asking("analyst"))
+        case RuleDiagnosisSettings():
+            raise InputError("analyst=diagnosis_offline is not there yet")
+        case _:
+            raise AssertionError(settings)

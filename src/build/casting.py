@@ -36,17 +36,17 @@ class Casting:
     def __init__(self, settings: RunSettings) -> None:
         """Read every file that the settings name; a malformed one is an `InputError`."""
         refuse_unaccepted(settings)
-        self._settings = settings
+        refuse_other_guard(settings)
+        self._settings, self._cases = settings, cases_of(settings)
         self._guard = Guard(settings.guard) if settings.guard.kind == "screening" else None
         self._tree = DialogueTree(
             settings.tree.path.path, turns_max=settings.tree.turns_max, bm25=settings.tree.bm25
         )
         self._orchestrator = orchestrator_of(settings.orchestrator, settings.lexicon)
         self._interviewer = interviewer_of(settings, tree=self._tree, guard=self._guard)
-        self._patient = patient_of(settings)
+        self._patient = patient_of(settings, self._cases)
         scorer = settings.scorer
         self._scorer = None if isinstance(scorer, NoScorerSettings) else scorer_of(scorer)
-        self._cases = cases_of(settings)
         about = settings.analyst
         self._diagnoser = (
             diagnoser_of(about, settings) if isinstance(about, ReportSettings) else None
@@ -114,6 +114,14 @@ class Casting:
         ranked = sorted(range(1, len(person.truth) + 1), key=lambda n: (-person.truth[n - 1], n))
         strongest = tuple(n for n in ranked[:4] if person.truth[n - 1] > 0)
         return Truth(total=person.total, key_symptoms=strongest, manner=person.manner)
+
+
+def refuse_other_guard(settings: RunSettings) -> None:
+    """Raise an `InputError` for a guard that was made for another interviewer."""
+    agent, guard = settings.interviewer.kind == "agent", settings.guard.kind
+    if guard != "none" and agent != (guard == "assessment"):
+        fits = "assessment" if agent else "screening"
+        raise InputError(f"guard={guard} is not made for this interviewer: guard={fits}, or none")
 
 
 def refuse_unaccepted(settings: RunSettings | ScoreSettings) -> None:

@@ -43,6 +43,8 @@ Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 class AssessmentTexts(Record):
     """What the person reads that no model wrote, `prompts/assessment/<language>.yaml`."""
 
+    name: Line
+    """The language's, as prompts say it."""
     greeting: Line
     closing: Line
     safety: Line

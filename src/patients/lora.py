@@ -53,22 +53,25 @@ class LoraPatient:
     async def reply(self, turns: Turns, question: Question) -> Answer:
         """Answer a question; raise `PatientFailed` where there is nothing to work with."""
         request = persona_request(self._settings, turns, question.text, system=self._system)
-        try:
-            reply = await self._asking.ask(request)
-        except ModelFailed as error:
-            raise PatientFailed(str(error), kind=error.kind, transport=error.transport) from error
-        text, flags = cleaned(reply.text, self._signs.leaks)
-        if not text:
-            rest = reply.text.strip()[:SHOWN]
-            raise PatientFailed(f"nothing is left of the reply {rest!r}", kind="empty")
-        if reply.truncated:
-            flags.append("truncated")
-        return Answer(
-            text=text,
-            raw=reply.text if text != reply.text else None,
-            flags=(*flags, *flags_of(text, self._signs)),
-            calls=reply.calls,
-        )
+        return await played(self._asking, request, self._signs)
+
+
+async def played(asking: Asking, request: Request, signs: Signs) -> Answer:
+    """Return a model's answer, cleaned as a persona's is; what fails keeps its kind."""
+    try:
+        reply = await asking.ask(request)
+    except ModelFailed as error:
+        raise PatientFailed(str(error), kind=error.kind, transport=error.transport) from error
+    text, flags = cleaned(reply.text, signs.leaks)
+    if not text:
+        rest = reply.text.strip()[:SHOWN]
+        raise PatientFailed(f"nothing is left of the reply {rest!r}", kind="empty")
+    return Answer(
+        text=text,
+        raw=reply.text if text != reply.text else None,
+        flags=(*flags, *["truncated"] * reply.truncated, *flags_of(text, signs)),
+        calls=reply.calls,
+    )
 
 
 def persona_request(

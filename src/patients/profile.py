@@ -7,12 +7,11 @@ ids, provenance and what only a clinician knows are never in it.
 import string
 from typing import get_args
 
-from src.errors import ModelFailed, PatientFailed
 from src.interview.roles import Turns
 from src.interview.views import patient_view
 from src.llm.caller import Asking, Request
 from src.patients.cases import Case
-from src.patients.lora import SHOWN, Signs, cleaned, flags_of
+from src.patients.lora import Signs, played
 from src.patients.profiles import Demographics, Disclosure, Fact, PatientProfile, SafetyState
 from src.prompts import fill
 from src.records import Answer, Question
@@ -62,24 +61,6 @@ class RawCasePatient:
         """Answer a question; raise `PatientFailed` where there is nothing to work with."""
         request = _request(self._settings, turns, question, self._system)
         return await played(self._asking, request, self._signs)
-
-
-async def played(asking: Asking, request: Request, signs: Signs) -> Answer:
-    """Return a model's answer, cleaned as a persona's is; what fails keeps its kind."""
-    try:
-        reply = await asking.ask(request)
-    except ModelFailed as error:
-        raise PatientFailed(str(error), kind=error.kind, transport=error.transport) from error
-    text, flags = cleaned(reply.text, signs.leaks)
-    if not text:
-        rest = reply.text.strip()[:SHOWN]
-        raise PatientFailed(f"nothing is left of the reply {rest!r}", kind="empty")
-    return Answer(
-        text=text,
-        raw=reply.text if text != reply.text else None,
-        flags=(*flags, *["truncated"] * reply.truncated, *flags_of(text, signs)),
-        calls=reply.calls,
-    )
 
 
 def role_play(template: string.Template, profile: PatientProfile, *, language: str) -> str:

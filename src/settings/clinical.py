@@ -50,6 +50,7 @@ class ProfileSettings(Settings):
     models: ModelNames
     cases: File
     prompt: File
+    signs: File
     call: CallSettings
 
 
@@ -60,6 +61,7 @@ class RawCaseSettings(Settings):
     models: ModelNames
     cases: File
     prompt: File
+    signs: File
     call: CallSettings
 
 

@@ -14,7 +14,6 @@ from src.settings.clinical import (
     ProfileOfflineSettings,
     ProfileSettings,
     RawCaseSettings,
-    ReportSettings,
     RuleDiagnosisSettings,
 )
 from src.settings.form import Positive, Seconds, Settings, Share
@@ -188,11 +187,6 @@ class RunSettings(Settings):
     def of_cases(self) -> bool:
         """Whether the patients are cases, rather than personas by number."""
         return isinstance(self.patient, ProfileSettings | RawCaseSettings | ProfileOfflineSettings)
-
-    @property
-    def diagnoses(self) -> bool:
-        """Whether the analyst writes a report on each interview, rather than one answer on all."""
-        return isinstance(self.analyst, ReportSettings)
 
     @property
     def personas(self) -> tuple[int, ...]:

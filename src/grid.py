@@ -1,0 +1,79 @@
+"""Several runs by one command: every experiment with every model, answered by every analyst.
+
+    python -m src.run experiment=[psycidra,direct] analyst=[diagnosis,direct] cohort=invented
+
+Each pair of experiment and model has a run folder of its own, `<experiment>-<model>`, with a result
+of every analyst. The same command again goes on where it ended.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from src.errors import InputError
+
+LISTED = ("experiment", "analyst", "models")
+_LIST = re.compile(r"\[\s*[\w.-]+(\s*,\s*[\w.-]+)*\s*\]")
+
+
+@dataclass(frozen=True)
+class GridRun:
+    """One command of a grid."""
+
+    name: str
+    arguments: tuple[str, ...]
+    first: bool
+    """Whether it holds the interviews; the others answer from them."""
+
+
+def grid_of(arguments: Sequence[str]) -> list[GridRun]:
+    """Return the commands that a grid stands for; none where no argument is a list of choices."""
+    given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+    listed = {key for key in LISTED if given.get(key, "").strip().startswith("[")}
+    if not listed:
+        return []
+    for key in listed:
+        if not _LIST.fullmatch(given[key].strip()):
+            raise InputError(f"{key}={given[key]}: a list of names such as [a,b]")
+    if not {"cohort", "persona"} & given.keys():
+        raise InputError(f"{min(listed)}=[…] goes with cohort=NAME or persona=…")
+    if refused := [key for key in ("run", "only", "from", "redo") if key in given]:
+        raise InputError(f"{refused[0]}= has no one meaning for several runs; give one experiment")
+    if "experiment" not in given:
+        raise InputError("name the experiments: experiment=[psycidra,direct]")
+    choices = {key: _names(given[key]) for key in LISTED if key in given}
+    rest = [a for a in arguments if a.split("=", 1)[0] not in LISTED]
+    return [
+        run
+        for experiment, model in product(choices["experiment"], choices.get("models", ("",)))
+        for run in _runs(experiment, model, choices.get("analyst", ("",)), rest)
+    ]
+
+
+def _runs(
+    experiment: str, model: str, analysts: Sequence[str], rest: Sequence[str]
+) -> list[GridRun]:
+    name = f"{experiment}-{model}" if model else experiment
+    common = [f"experiment={experiment}", f"run={name}", *rest]
+    common += [f"backbone=[{model}]"] if model else []
+    return [
+        GridRun(
+            name,
+            (
+                *common,
+                *([f"analyst={analyst}"] if analyst else []),
+                *([] if number == 0 else ["only=analysis"]),
+            ),
+            first=number == 0,
+        )
+        for number, analyst in enumerate(analysts)
+    ]
+
+
+def _names(value: str) -> tuple[str, ...]:
+    """Return the names of a list, or of the one choice."""
+    names = tuple(name.strip() for name in value.strip("[] ").split(","))
+    if len(set(names)) < len(names):
+        raise InputError(f"{value}: the same name stands twice")
+    return names
