@@ -51,7 +51,7 @@ def read_report(text: str, report: type[Report]) -> Report:
     Raises `ModelFailed`, kind `unparseable` or `schema_violated`, with a reason that a model can
     act on.
     """
-    _refuse_out_of_order(strict_json(text), report_schema(report), "the answer")
+    _refuse_misshapen(strict_json(text), report_schema(report), "the answer")
     try:
         found: Report = report.model_validate_json(text, strict=True)
     except ValidationError as error:
@@ -61,11 +61,14 @@ def read_report(text: str, report: type[Report]) -> Report:
     return found
 
 
-def _refuse_out_of_order(value: object, schema: Schema, place: str) -> None:
-    """Raise `ModelFailed` where an object has other keys than the schema, or in another order."""
+def _refuse_misshapen(value: object, schema: Schema, place: str) -> None:
+    """Raise `ModelFailed` for other keys than the schema's, another order, or too many entries."""
     if schema["type"] == "array":
-        for number, one in enumerate(value if isinstance(value, list) else ()):
-            _refuse_out_of_order(one, schema["items"], f"{place}[{number}]")
+        entries = value if isinstance(value, list) else []
+        if len(entries) > schema.get("maxItems", len(entries)):
+            raise _violated([f"{place}: at most {schema['maxItems']} entries, not {len(entries)}"])
+        for number, one in enumerate(entries):
+            _refuse_misshapen(one, schema["items"], f"{place}[{number}]")
     if schema["type"] != "object":
         return
     fields = schema["properties"]
@@ -73,7 +76,7 @@ def _refuse_out_of_order(value: object, schema: Schema, place: str) -> None:
     if list(found) != list(fields):
         raise _violated([f"{place}: the fields have to come in this order: {', '.join(fields)}"])
     for name, field in fields.items():
-        _refuse_out_of_order(found[name], field, name)
+        _refuse_misshapen(found[name], field, name)
 
 
 def _misnamed(report: DiagnosticReport | DirectReport) -> Iterator[str]:
