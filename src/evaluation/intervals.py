@@ -42,8 +42,9 @@ class Intervals:
         cases: dict[str, list[bool]] = {}
         for case, hit in hits:
             cases.setdefault(case, []).append(hit)
-        good = np.array([sum(own) for own in cases.values()], dtype=int)
-        all_ = np.array([len(own) for own in cases.values()], dtype=int)
+        own = [cases[case] for case in sorted(cases)]  # so that no order of reports matters
+        good = np.array([sum(one) for one in own], dtype=int)
+        all_ = np.array([len(one) for one in own], dtype=int)
         k, n = int(good.sum()), int(all_.sum())
         if not n:
             return Share(hits=0, n=0)
