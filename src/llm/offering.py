@@ -39,6 +39,8 @@ class Tool(Record):
     def _fits_every_server(self) -> "Tool":
         if self.name == NONE or _UNFIT.search(self.name):
             raise ValueError(f"no tool can be named {self.name!r}")
+        if taken := {"tool", "message"} & self.parameters.get("properties", {}).keys():
+            raise ValueError(f"{self.name}: an argument is named {taken.pop()!r}")
         if self.parameters != closed_object({}) and (found := lint(self.parameters)):
             raise ValueError(f"{self.name}: {found[0]}")
         return self

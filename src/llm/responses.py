@@ -64,7 +64,7 @@ def read_response(body: Mapping[str, Any], *, whole: bool, tools: bool = False) 
     try:
         choice = body["choices"][0]
         message = choice["message"]
-        text = str(message.get("content") or "")
+        text = _whole(message.get("content") or "")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise TryAgain("a response without an answer in it", kind="transport_failed") from error
     finish = choice.get("finish_reason")
@@ -98,8 +98,8 @@ def read_tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...] | None:
         return tuple(
             ToolCall(
                 id=str(call.get("id") or ""),
-                name=str(call["function"]["name"]),
-                arguments=_text(call["function"].get("arguments")),
+                name=_whole(call["function"]["name"]),
+                arguments=_arguments(call["function"].get("arguments")),
             )
             for call in given
         )
@@ -107,9 +107,14 @@ def read_tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...] | None:
         return None
 
 
-def _text(arguments: object) -> str:
+def _arguments(given: object) -> str:
     """Return arguments as text: some servers send none, or an object."""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return _whole(given) if isinstance(given, str) else json.dumps(given or {})
+
+
+def _whole(text: object) -> str:
+    """Return a text without halves of characters, which could be neither sent nor stored."""
+    return str(text).encode(errors="replace").decode()
 
 
 def _failure(

@@ -414,6 +414,7 @@ async def test_by_schema_the_instructions_end_with_every_tool_and_are_not_repeat
         ("none", closed_object({}), "no tool can be named 'none'"),
         ("look up", closed_object({}), "no tool can be named 'look up'"),
         ("look", {"type": "object", "properties": {"a": {}}}, "additionalProperties"),
+        ("look", closed_object({"tool": {"type": "string"}}), "an argument is named 'tool'"),
     ],
 )
 def test_a_tool_that_some_server_refuses_is_none(
@@ -477,3 +478,10 @@ def test_the_size_of_a_prompt_counts_tools_and_calls() -> None:
     offered = replace(plain, tools=(NOTES.function(),))
     assert called.size - plain.size > 100 + len(use.arguments)
     assert offered.size - plain.size >= len(json.dumps(NOTES.parameters))
+
+
+def test_halves_of_characters_become_signs_that_can_be_sent_and_stored() -> None:
+    call = {"function": {"name": "look\ud800", "arguments": '{"a": "\ud83d"}'}}
+    found = read_response(response([call], "so\udc00"), whole=False, tools=True)
+    assert found.text == "so?"
+    assert found.tool_calls == (ToolCall(id="", name="look?", arguments='{"a": "?"}'),)
