@@ -3,14 +3,25 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run test lint setup lock clean
+SERVING := .venv-serving
+
+.PHONY: run run-cpu test test-serving test-slurm lint setup setup-serving lock clean
 .DELETE_ON_ERROR:
 
 run: setup  ## the main job: 20 offline interviews with persona 7, no model, no network
 	$(BIN)/python -m src.run experiment=offline persona=7
 
-test: setup  ## every test
-	$(BIN)/python -m pytest -n auto --dist loadfile
+run-cpu: setup setup-serving  ## real vLLM, a small real model and adapters on two CPU cores, in minutes
+	serving/run_cpu.sh
+
+test: setup  ## every test that needs no other server than its own
+	$(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/serving --ignore=tests/slurm
+
+test-serving: setup setup-serving  ## against a real vLLM server on CPUs; 20 minutes at most
+	timeout -k 30 1200 $(BIN)/python -m pytest tests/serving
+
+test-slurm: setup setup-serving  ## the real scripts under a real Slurm on this machine (Debian, root)
+	timeout -k 30 600 $(BIN)/python -m pytest tests/slurm
 
 lint: setup  ## style, types, import direction, size
 	$(BIN)/ruff check src serving tests
@@ -28,10 +39,20 @@ $(VENV)/ready: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
+setup-serving: $(SERVING)/ready
+
+# pip finds torch+cpu by itself where a wheel or an index for it is at hand, else on PyTorch's own
+$(SERVING)/ready: requirements-cpu.lock
+	$(PYTHON) -m venv $(SERVING)
+	$(SERVING)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-cpu.lock \
+		|| $(SERVING)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+			--extra-index-url https://download.pytorch.org/whl/cpu -r requirements-cpu.lock
+	touch $@
+
 lock: setup  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --no-header --upgrade --extra dev -o requirements.lock pyproject.toml
 
-clean:  ## remove the environment; outputs stay
-	rm -rf $(VENV)
+clean:  ## remove the environments; outputs and models stay
+	rm -rf $(VENV) $(SERVING)
