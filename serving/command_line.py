@@ -27,9 +27,12 @@ OWN_FLAGS = frozenset(
             "data_parallel_size",
         ),
         *("enable_lora", "lora_modules", "max_lora_rank", "max_loras", "max_cpu_loras"),
+        "shutdown_timeout",
     }
 )
 """Flags that follow from other keys, or are chosen at the start."""
+LAST_STEPS = 5.0
+"""Seconds of the grace that a server needs to end once no request is under way."""
 
 
 def commands(
@@ -75,6 +78,7 @@ def _command(
             raise InputError(f"servers.{name}.memory: neither given nor computed")
         words += ["--gpu-memory-utilization", f"{share:g}"]
     words += _lora_flags(server, adapters)
+    words += ["--shutdown-timeout", str(_drain(settings.lifecycle.grace))]
     for key, value in server.flags.items():
         words += _flag(f"servers.{name}.flags", key, value)
     environment = {**settings.environment, **server.environment}
@@ -88,6 +92,14 @@ def _command(
         environment=environment,
         identity=hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16],
     )
+
+
+def _drain(grace: float) -> int:
+    """Return the whole seconds for which a server told to end waits for requests under way.
+
+    Never 0, vLLM's own default: it drops them without an answer, and clients hang.
+    """
+    return max(1, int(grace - LAST_STEPS))
 
 
 def _python(path: str) -> str:

@@ -74,6 +74,14 @@ def test_every_option_of_serving_has_a_golden_command_line() -> None:
     assert {file.stem for file in GOLDEN.glob("*.txt")} == PRINTED.keys()
 
 
+@pytest.mark.parametrize(("grace", "seconds"), [("30", 25), ("12.5", 7), ("2", 1), ("0.3", 1)])
+def test_a_server_that_is_told_to_end_answers_what_is_under_way_within_the_grace(
+    grace: str, seconds: int, printed: Print
+) -> None:
+    line = printed("serving=cpu", f"lifecycle.grace={grace}")
+    assert f" --shutdown-timeout {seconds} " in line
+
+
 def test_a_printed_line_is_read_by_a_shell_as_it_was_meant(printed: Print) -> None:
     words = shlex.split(printed("serving=gemma"))
     assert words[words.index("--limit-mm-per-prompt") + 1] == '{"image":0}'
@@ -132,6 +140,7 @@ def test_identity_follows_the_command_line_and_the_weights(tmp_path: Path) -> No
         (["servers.personas.architecture=null"], "needs an architecture"),
         (["servers.personas.architecture.window=1024"], "window belongs to layers without full"),
         (["+servers.personas.flags.api_key=x"], r"flags\.api_key: not here"),
+        (["+servers.personas.flags.shutdown_timeout=0"], r"flags\.shutdown_timeout: not here"),
         (["+servers.personas.flags.max-model-len=1"], r"flags\.max-model-len: not here"),
         (["servers.personas.memory=null"], "card: the memory"),
         (["card=16384"], "servers.personas: needs"),
