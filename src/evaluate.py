@@ -37,6 +37,8 @@ from src.settings.evaluate import EvaluateSettings
 COLUMNS = "conf/evaluate_columns.yaml"
 COMPANIONS = ("_hits", "_low", "_high", "_by")
 """Columns that stand beside a share; on a terminal they are in its cell."""
+LARGE = 100
+"""From here on one decimal is enough on a terminal."""
 SHOWN_PAIRS = 6
 """Pairs of conditions that a terminal shows: those of two interviewers and two diagnosers."""
 
@@ -155,9 +157,9 @@ def _cells(row: Row) -> Iterator[tuple[str, str]]:
         if f"{column}_low" in row:
             low, high = row[f"{column}_low"], row[f"{column}_high"]
             limits = f" [{_percent(low)}–{_percent(high)}]" if low is not None else ""
-            yield column, f"{row[f'{column}_hits']}: {_percent(value)}{limits}"
+            yield column, f"{row[f'{column}_hits']} = {_percent(value)}%{limits}"
         elif not column.endswith(COMPANIONS):
-            yield column, f"{value:.3f}" if isinstance(value, float) else _plain(value)
+            yield column, _plain(value)
 
 
 def _percent(value: Cell) -> str:
@@ -165,7 +167,9 @@ def _percent(value: Cell) -> str:
 
 
 def _plain(value: Cell) -> str:
-    return "-" if value is None else str(value)
+    if not isinstance(value, float):
+        return "-" if value is None else str(value)
+    return f"{value:.1f}" if value >= LARGE else f"{value:.4f}"
 
 
 def _csv(rows: Sequence[Mapping[str, Cell]]) -> str:

@@ -292,7 +292,7 @@ def test_a_table_is_the_same_whatever_the_terminal_shows(
     shown = capsys.readouterr().out
     assert INTENDED_USE in shown
     assert "psycidra/diagnosis" in shown
-    assert "2: 100.0 [34.2–100.0]" in shown
+    assert "2 = 100.0% [34.2–100.0]" in shown
     assert "Simulated patients" not in shown
     assert "out=FOLDER writes all" in shown
 
@@ -351,7 +351,7 @@ def test_a_page_shows_reports_notes_and_tools_beside_the_transcript(
         "## Report: diagnosis",
         "written 6A70.1",
         "## Report: direct",
-        "### Exchange 4",
+        "### Greeting",
         "Answer 4 of case-001, &amp; more.",
         "    N001 sleeps badly <since May>",
         "`lookup_icd_disorder`",
@@ -359,6 +359,10 @@ def test_a_page_shows_reports_notes_and_tools_beside_the_transcript(
     ):
         assert part in text, part
     assert text.count("Notepad after this") == 1  # it did not change again
+    first = text.partition("### Exchange 1")[2].partition("### Exchange 2")[0]
+    order = ("Answer 1 of case-001", "`lookup_icd_disorder`", "Notepad", "Question 2?")
+    assert sorted(order, key=first.index) == list(order)
+    assert text.rpartition("### Exchange 4")[2].index("Thank you.")
 
 
 def test_view_true_writes_a_page_for_each_interview_of_each_run(grid: Path, tmp_path: Path) -> None:

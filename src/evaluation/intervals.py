@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import comb, sqrt
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import binomtest
 
 from src.records import Record
 
@@ -60,11 +61,14 @@ class Intervals:
         return Share(hits=k, n=n, low=low, high=high, method=BY_CASE)
 
     def _wilson(self, k: int, n: int) -> tuple[float, float]:
-        limits = binomtest(k, n).proportion_ci(confidence_level=self.level, method="wilson")
-        return float(limits.low), float(limits.high)
+        z = NormalDist().inv_cdf((1 + self.level) / 2)
+        middle, spread = k + z**2 / 2, z * sqrt(k * (n - k) / n + z**2 / 4)
+        low, high = (middle - spread) / (n + z**2), (middle + spread) / (n + z**2)
+        return max(0.0, low), min(1.0, high)
 
 
 def mcnemar(gains: int, losses: int) -> float:
     """Return the exact two-sided p of so many gains against so many losses."""
     changed = gains + losses
-    return float(binomtest(gains, changed).pvalue) if changed else 1.0
+    tail = sum(comb(changed, n) for n in range(min(gains, losses) + 1)) / (1 << changed)
+    return min(1.0, 2 * tail)

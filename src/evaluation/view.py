@@ -30,16 +30,24 @@ def page(
         lines.append(f"Reference of the case: {named}.")
     for analyst, diagnosis in reports.items():
         lines += ["", f"## Report: {analyst}", "", *_report(diagnosis)]
-    lines += ["", "## Transcript"]
-    notes = None
-    for turn in interview.turns:
-        lines += ["", f"### Exchange {turn.number}", "", *_asked(turn.question, notes)]
-        notes = turn.question.notes
-        marks = f" [{', '.join(turn.answer.flags)}]" if turn.answer.flags else ""
-        lines += ["", f"**Patient**{marks}: {_text(turn.answer.text)}"]
-    if interview.closing:
-        lines += ["", "### Closing", "", *_asked(interview.closing, notes)]
+    lines += ["", "## Transcript", *_transcript(interview)]
     return "\n".join([*lines, ""])
+
+
+def _transcript(interview: Interview) -> Iterator[str]:
+    """Yield the greeting, then the exchanges: each an answer, and what the interviewer made of it.
+
+    These are the exchanges that tools are counted by.
+    """
+    questions = [turn.question for turn in interview.turns]
+    later = [*questions[1:], interview.closing]
+    yield from ("", "### Greeting", "", *_asked(questions[0], None))
+    for turn, question in zip(interview.turns, later, strict=True):
+        marks = f" [{', '.join(turn.answer.flags)}]" if turn.answer.flags else ""
+        yield from ("", f"### Exchange {turn.number}", "")
+        yield f"**Patient**{marks}: {_text(turn.answer.text)}"
+        if question:
+            yield from ("", *_asked(question, turn.question.notes))
 
 
 def _asked(question: Question, notes: str | None) -> Iterator[str]:

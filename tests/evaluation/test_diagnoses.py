@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from judging import INTERVALS, judged, label
+from scipy.stats import binomtest
 
 from src.errors import InputError
 from src.evaluation.diagnoses import (
@@ -282,6 +283,17 @@ def test_an_interval_is_wilsons_where_every_case_counts_once() -> None:
     assert (share.method, share.hits, share.n) == (WILSON, 49, 81)
     assert share.low == pytest.approx(0.4961, abs=1e-3)
     assert share.high == pytest.approx(0.7040, abs=1e-3)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([0.8, 0.95, 0.99]))
+def test_intervals_and_p_are_those_of_scipy(k: int, misses: int, level: float) -> None:
+    n = k + misses
+    assert mcnemar(k, misses) == pytest.approx(binomtest(k, n).pvalue if n else 1.0)
+    if n:
+        limits = binomtest(k, n).proportion_ci(confidence_level=level, method="wilson")
+        hits = ((f"case-{case}", case < k) for case in range(n))
+        share = Intervals(level=level, resamples=1, seed=1).share(hits)
+        assert (share.low, share.high) == pytest.approx((limits.low, limits.high), abs=1e-9)
 
 
 def test_interviews_of_one_case_do_not_narrow_an_interval() -> None:
