@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pydantic import RootModel
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from src import command, config
 from src.conditions import Run, runs_of, times_held_out
@@ -37,8 +37,8 @@ from src.settings.evaluate import EvaluateSettings
 COLUMNS = "conf/evaluate_columns.yaml"
 COMPANIONS = ("_hits", "_low", "_high", "_by")
 """Columns that stand beside a share; on a terminal they are in its cell."""
-LARGE = 100
-"""From here on one decimal is enough on a terminal."""
+LARGE, SMALL = 100, 0.1
+"""From the one on a terminal shows one decimal, below the other four."""
 SHOWN_PAIRS = 6
 """Pairs of conditions that a terminal shows: those of two interviewers and two diagnosers."""
 
@@ -145,7 +145,8 @@ def _show(console: Console, sheets: Sequence[Sheet]) -> None:
         if sheet.name == "paired" and len({(row["a"], row["b"]) for row in rows}) > SHOWN_PAIRS:
             console.print("\nToo many pairs to show: compare=[A/analyst,B/analyst] names two")
             continue
-        table = Table(*rows[0], title=f"\n{sheet.title}", title_justify="left", box=None)
+        columns = (Column(name, overflow="fold") for name in rows[0])
+        table = Table(*columns, title=f"\n{sheet.title}", title_justify="left", box=None)
         for row in rows:
             table.add_row(*row.values())
         console.print(table)
@@ -156,20 +157,22 @@ def _cells(row: Row) -> Iterator[tuple[str, str]]:
     for column, value in row.items():
         if f"{column}_low" in row:
             low, high = row[f"{column}_low"], row[f"{column}_high"]
-            limits = f" [{_percent(low)}–{_percent(high)}]" if low is not None else ""
-            yield column, f"{row[f'{column}_hits']} = {_percent(value)}%{limits}"
+            limits = f" [{_percent(low, 0)}–{_percent(high, 0)}]" if low is not None else ""
+            yield column, f"{row[f'{column}_hits']} = {_percent(value, 1)}%{limits}"
         elif not column.endswith(COMPANIONS):
             yield column, _plain(value)
 
 
-def _percent(value: Cell) -> str:
-    return f"{100 * value:.1f}" if isinstance(value, float) else "-"
+def _percent(value: Cell, decimals: int) -> str:
+    return f"{100 * value:.{decimals}f}" if isinstance(value, float) else "-"
 
 
 def _plain(value: Cell) -> str:
     if not isinstance(value, float):
         return "-" if value is None else str(value)
-    return f"{value:.1f}" if value >= LARGE else f"{value:.4f}"
+    return (
+        f"{value:.1f}" if value >= LARGE else f"{value:.3f}" if value >= SMALL else f"{value:.4f}"
+    )
 
 
 def _csv(rows: Sequence[Mapping[str, Cell]]) -> str:

@@ -27,6 +27,14 @@ def refuse_the_network(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(refuse_the_network)
 
 
+def pytest_configure() -> None:
+    """Let a law take its time: a busy machine is no counterexample."""
+    import hypothesis  # noqa: PLC0415 - commands that a test starts read this file, too
+
+    hypothesis.settings.register_profile("patient", deadline=None)
+    hypothesis.settings.load_profile("patient")
+
+
 @pytest.fixture(scope="session")
 def settings() -> RunSettings:
     return config.read_settings("config", RunSettings, ["experiment=offline"])

@@ -14,12 +14,14 @@ from src.build.players import (
 from src.build.subjects import cases_of, persona_number
 from src.errors import InputError
 from src.interview.roles import Cast, Diagnoser
+from src.interviewers.assessment_guard import AssessmentRules
 from src.interviewers.guard import Guard
 from src.interviewers.tree import DialogueTree
 from src.llm.caller import Asking, CallBook, Caller
 from src.llm.servers import Servers
 from src.patients.cases import CaseFile
 from src.patients.offline import load_persons
+from src.prompts import load_yaml
 from src.records import Truth, seed_of
 from src.settings import (
     NoScorerSettings,
@@ -99,6 +101,8 @@ class Casting:
     @property
     def words_max(self) -> int | None:
         """Return the most words of a question, where the guard limits them."""
+        if self._settings.guard.kind == "assessment":
+            return load_yaml(self._settings.guard.rules.path, AssessmentRules).limits.words
         return self._guard.words_max if self._guard else None
 
     def case(self, subject: str) -> CaseFile | None:

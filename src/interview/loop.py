@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from src.errors import ScorerFailed
 from src.interview.roles import Cast
-from src.records import Answer, Assessment, Interview, Question, Turn
+from src.records import Answer, Assessment, Guidance, Interview, Question, StopReason, Turn
 
 UNSCORED = "unscored"
 SENSITIVE = "sensitive"
@@ -24,7 +24,7 @@ async def hold(cast: Cast, turns: list[Turn], keep: Callable[[Turn], Awaitable[N
         guidance = cast.orchestrator.guide(turns)
         ended = guidance.stop and not guidance.closing
         question = None if ended else await cast.interviewer.ask(turns, guidance)
-        if stop := guidance.stop or (question and question.stop):
+        if stop := _stop(guidance, question):
             break
         assert question is not None
         answer = await cast.patient.reply(turns, question)
@@ -43,6 +43,12 @@ async def hold(cast: Cast, turns: list[Turn], keep: Callable[[Turn], Awaitable[N
         stop=stop,
         final=await _final(cast, turns),
     )
+
+
+def _stop(guidance: Guidance, question: Question | None) -> StopReason | None:
+    """Return why the interview ends, if it does: someone's safety before everything else."""
+    own = question.stop if question else None
+    return own if own == StopReason.SAFETY else guidance.stop or own
 
 
 async def _scored(

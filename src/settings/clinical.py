@@ -17,6 +17,18 @@ class LanguageSettings(Settings):
     report: Language
 
 
+class ToolsFile(File):
+    """What an interviewer's tools are called and say of themselves; named for the digest."""
+
+    root: Literal["prompts/toolbox.yaml"]
+
+
+class ProtocolFile(File):
+    """How a model without tool calls of its own is told to use tools; named for the digest."""
+
+    root: Literal["prompts/tool_protocol.md"]
+
+
 class AgentSettings(Settings):
     """An interviewer that may use tools; without any but `safety` it is the direct baseline."""
 
@@ -28,6 +40,8 @@ class AgentSettings(Settings):
     kickoff: File
     texts: File
     tools: AgentTools
+    toolbox: ToolsFile
+    protocol: ProtocolFile
     skills: File
     reference: File
     safety: File | None
