@@ -292,7 +292,7 @@ def test_a_table_is_the_same_whatever_the_terminal_shows(
     shown = capsys.readouterr().out
     assert INTENDED_USE in shown
     assert "psycidra/diagnosis" in shown
-    assert "2 = 100.0% [34.2–100.0]" in shown
+    assert "2 = 100.0% [34–100]" in shown
     assert "Simulated patients" not in shown
     assert "out=FOLDER writes all" in shown
 
