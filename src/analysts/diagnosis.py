@@ -23,7 +23,7 @@ TOOL = "prompts/diagnosis_tool.yaml"
 
 
 def instructions(path: str, *, language: str) -> str:
-    """Return a diagnoser's system prompt for reports in a language, given as ISO 639-1 code."""
+    """Return a diagnoser's system prompt for reports in a language, given by its name."""
     return fill(load_prompt(path, frozenset({"language"})), {"language": language})
 
 

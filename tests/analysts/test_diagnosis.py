@@ -45,7 +45,7 @@ def analyst(
     *,
     native: bool = True,
     reference: Reference = REFERENCE,
-    language: str = "en",
+    language: str = "English",
     **changes: object,
 ) -> DiagnosisAnalyst:
     own = settings(**changes)
@@ -429,19 +429,19 @@ async def test_what_a_person_types_cannot_become_a_line_of_somebody_else() -> No
 async def test_a_persian_interview_is_reported_in_the_language_of_reports() -> None:
     asked, told = "چند شب نمی‌خوابید؟", "شب نمی‌توانم بخوابم."
     voice = Voice(READY, json.dumps(report(hypothesis("6A70")), ensure_ascii=False))
-    found = await analyst(voice, language="en").diagnose(said((asked, told)))
+    found = await analyst(voice, language="English").diagnose(said((asked, told)))
     request = voice.requests[-1]
     assert request.messages[1]["content"] == (
         f"<interviewer>{asked}</interviewer>\n<patient>{told}</patient>"
     )
-    assert '"en"' in request.messages[0]["content"]
-    assert '"en"' in request.messages[-1]["content"]
+    assert "English" in request.messages[0]["content"]
+    assert "English" in request.messages[-1]["content"]
     assert found.hypotheses[0].known
 
 
 async def test_a_report_may_be_written_in_persian() -> None:
     told = report(hypothesis("6A70", name="افسردگی"), problem_representation="بی‌خوابی")
-    found = await analyst(Voice(READY, json.dumps(told)), language="fa").diagnose(SAID)
+    found = await analyst(Voice(READY, json.dumps(told)), language="Persian").diagnose(SAID)
     assert isinstance(found.report, DiagnosticReport)
     assert found.report.problem_representation == "بی‌خوابی"
     assert found.hypotheses[0].title == REFERENCE.title("6A70")

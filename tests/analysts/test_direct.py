@@ -25,7 +25,7 @@ def analyst(asking: Asking, **changes: object) -> DirectAnalyst:
     own = settings_of(
         "analyst/direct.yaml", DirectDiagnosisSettings, models=["gpt6luna"], **changes
     )
-    system = instructions(own.prompt.path, language="en")
+    system = instructions(own.prompt.path, language="English")
     return DirectAnalyst(asking, settings=own, system=system, reference=REFERENCE)
 
 
