@@ -115,6 +115,16 @@ def readings(interviews: Sequence[Interview], settings: ReportSettings) -> list[
     ]
 
 
+def current(interviews: Sequence[Interview], known: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Return what is known of these interviews as they are: one held again has other words."""
+    turns = {interview.sample: interview.turns for interview in interviews}
+    return [
+        d
+        for d in known
+        if d.transcript == sha256_of(tagged(visible(turns.get(d.sample, ())[: d.exchanges])))
+    ]
+
+
 def owed(wanted: Sequence[Reading], known: Sequence[Diagnosis]) -> list[Reading]:
     """Return those that nobody has diagnosed yet; a failure is owed again."""
     there = {(d.sample, d.transcript) for d in known if d.findings}

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,11 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
+        self._in_use = threading.Lock()
+        """Held during an fsync, which must not meet another file under the same number."""
         self._commit: asyncio.Future[None] | None = None
+        """What waits for the next fsync."""
+        self._syncing: asyncio.Task[None] | None = None
 
     def each(self, take: Callable[[Mapping[str, Any]], None]) -> None:
         """Hand over each whole line; one of another form is a `FolderError`."""
@@ -51,22 +56,25 @@ class Journal:
 
     def close(self) -> None:
         """Release the lock."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        with self._in_use:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
 
     async def append(self, entry: Mapping[str, object]) -> None:
         """Write a line now; return when the fsync that covers it is done.
 
-        One fsync serves every line written in the same round of the event loop, and the order of
-        lines depends on nothing but the order of events.
+        The disk works beside the event loop, so that others are not kept from their models. One
+        fsync serves every line written since the one before began, and the order of lines depends
+        on nothing but the order of events.
         """
         self.write(entry)
         if self._commit is None:
-            loop = asyncio.get_running_loop()
-            self._commit = loop.create_future()
-            loop.call_soon(self._sync, self._commit)
-        await asyncio.shield(self._commit)
+            self._commit = asyncio.get_running_loop().create_future()
+        commit = self._commit
+        if self._syncing is None:
+            self._syncing = asyncio.create_task(self._sync())
+        await asyncio.shield(commit)
 
     def write(self, entry: Mapping[str, object]) -> None:
         """Write a line whole or not at all."""
@@ -82,16 +90,23 @@ class Journal:
                 os.ftruncate(self._file, whole)  # nothing may be glued onto half a line
                 raise
 
-    def _sync(self, commit: asyncio.Future[None]) -> None:
-        self._commit = None
-        try:
-            with boundary(str(self._path)):
-                assert self._file is not None
+    async def _sync(self) -> None:
+        """Bring to the disk what was written, until nothing is left."""
+        while (commit := self._commit) is not None:
+            self._commit = None
+            try:
+                with boundary(str(self._path)):
+                    await asyncio.to_thread(self._fsync)
+            except Exception as error:  # noqa: BLE001 - handed to everyone who waits for this commit
+                commit.set_exception(error)
+            else:
+                commit.set_result(None)
+        self._syncing = None
+
+    def _fsync(self) -> None:
+        with self._in_use:
+            if self._file is not None:
                 os.fsync(self._file)
-        except Exception as error:  # noqa: BLE001 - handed to everyone who waits for this commit
-            commit.set_exception(error)
-        else:
-            commit.set_result(None)
 
     def _entries(self) -> tuple[list[dict[str, Any]], int]:
         """Return the whole lines and how many bytes they take."""

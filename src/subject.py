@@ -8,7 +8,16 @@ from pathlib import Path
 from src import config
 from src.analysts.median import require_enough
 from src.build import Casting, analyst
-from src.diagnosing import CaseResult, case_page, case_result, diagnosed, held, owed, readings
+from src.diagnosing import (
+    CaseResult,
+    case_page,
+    case_result,
+    current,
+    diagnosed,
+    held,
+    owed,
+    readings,
+)
 from src.errors import TooFewInterviews
 from src.interview.batch import Owed
 from src.live import Watch
@@ -118,9 +127,10 @@ class SubjectRun:
     async def _diagnose(self, about: ReportSettings, ended: Sequence[Interview]) -> None:
         """Report on each interview, and write result and summary."""
         known = self.folder.read_result(result_name(about), CaseResult)
+        there = held(ended)
         found = await diagnosed(
-            readings(held(ended), about),
-            known.diagnoses if known else (),
+            readings(there, about),
+            current(there, known.diagnoses if known else ()),
             lambda sample: self._casting.diagnoser(
                 self.subject,
                 sample,

@@ -29,7 +29,7 @@ from src.settings import RunSettings
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "tests" / "examples"
-NEEDED = ("src", "conf", "prompts", "trees", "tests/examples")
+NEEDED = ("src", "serving", "conf", "prompts", "trees", "tests/examples")
 """What a checkout needs for the commands."""
 
 
@@ -120,7 +120,7 @@ def copy_to(folder: Path) -> Path:
     for name in NEEDED:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-cpu.lock"):
         shutil.copy(ROOT / name, folder)
     return folder
 

@@ -8,9 +8,9 @@ from src.analysts.diagnosis import DiagnosisAnalyst, instructions
 from src.analysts.direct import DirectAnalyst
 from src.analysts.imputation import Imputation
 from src.analysts.median import MedianAnalyst
+from src.analysts.rules import RuleAnalyst
 from src.build.players import AskingFor, native_of
 from src.clinical.icd11 import Reference
-from src.errors import InputError
 from src.interview.roles import Analyst, Diagnoser
 from src.interviewers.assessment_guard import load_texts
 from src.settings import (
@@ -69,6 +69,7 @@ def diagnoser_of(settings: ReportSettings, run: RunSettings) -> Callable[[Asking
             )
             return lambda asking: direct(asking("analyst"))
         case RuleDiagnosisSettings():
-            raise InputError("analyst=diagnosis_offline is not there yet")
+            rules = RuleAnalyst(settings, reference)
+            return lambda _: rules
         case _:
             raise AssertionError(settings)

@@ -1,0 +1,223 @@
+"""The whole of PsyCIDRA as a user runs it: offline, resumed, stopped, in grids, held out."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from model_runs import journal, tagged
+from terminal import ROOT
+
+from src.diagnosing import CaseResult
+from src.errors import InputError, TacitError
+from src.grid import grid_of
+from src.run import run
+
+OFFLINE = "experiment=psycidra_offline"
+TOOLS = {
+    "read_interview_notepad", "update_interview_notepad", "load_skill", "lookup_icd_category",
+    "lookup_icd_disorder", "safety_stop",
+}  # fmt: skip
+
+
+def results(folder: Path) -> list[CaseResult]:
+    """Return a subject's results, one for each analyst."""
+    return [
+        CaseResult.model_validate_json(path.read_bytes())
+        for path in sorted((folder / "results").iterdir())
+    ]
+
+
+def ends(folder: Path) -> list[dict[str, Any]]:
+    return [line["interview"] for line in tagged(folder, "end")]
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the run folder of every invented case, held once."""
+    outputs = tmp_path_factory.mktemp("psycidra")
+    run([OFFLINE, f"outputs={outputs}"])
+    return outputs / "psycidra_offline"
+
+
+def test_every_case_is_interviewed_and_diagnosed_without_a_model(held: Path) -> None:
+    folders = sorted(held.iterdir())
+    assert len(folders) == len(list((ROOT / "conf/cases/invented").glob("*.yaml"))) >= 24
+    for folder in folders:
+        (result,) = results(folder)
+        (ended,) = ends(folder)
+        assert ended["failure"] is None
+        assert ended["stop"] in {"max_messages", "safety"}
+        assert result.n_held == 1
+        assert "rule-based" in (result.caution or "")
+        if ended["stop"] == "max_messages":
+            assert len(tagged(folder, "turn")) == 16
+            assert ended["closing"]["source"] == "fixed"
+            (diagnosis,) = result.diagnoses
+            assert diagnosis.findings
+            assert diagnosis.exchanges == 16
+
+
+def test_every_tool_is_really_used(held: Path) -> None:
+    used: Counter[str] = Counter()
+    for folder in held.iterdir():
+        questions = [turn["turn"]["question"] for turn in tagged(folder, "turn")]
+        questions += [end["closing"] for end in ends(folder) if end["closing"]]
+        used.update(use["name"] for question in questions for use in question["tools"])
+    assert set(used) | {"safety_stop"} >= TOOLS
+    assert min(used[name] for name in TOOLS - {"safety_stop"}) >= 5
+
+
+def test_some_dangers_stop_an_interview_and_leave_an_event_for_review(held: Path) -> None:
+    stopped = [folder for folder in held.iterdir() if ends(folder)[0]["stop"] == "safety"]
+    assert stopped
+    for folder in stopped:
+        (result,) = results(folder)
+        (event,) = result.events
+        assert event.review == "open"
+        assert [d.suppressed for d in result.diagnoses] == [True]
+        assert "open for review by a person" in (folder / "summary.md").read_text(encoding="utf-8")
+
+
+def test_nothing_is_held_or_asked_twice(held: Path) -> None:
+    before = {f.name: (f / "journal.jsonl").read_bytes() for f in held.iterdir()}
+    run([OFFLINE, f"outputs={held.parent}"])
+    assert {f.name: (f / "journal.jsonl").read_bytes() for f in held.iterdir()} == before
+
+
+def test_stopped_interviews_are_diagnosed_where_that_is_asked_for(
+    held: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(held, tmp_path / "psycidra_offline")
+    run([OFFLINE, f"outputs={tmp_path}", "analyst.include_stopped=true"])
+    for folder in (tmp_path / "psycidra_offline").iterdir():
+        assert any(all(d.findings for d in result.diagnoses) for result in results(folder))
+
+
+def test_prefixes_are_diagnosed_beside_the_whole(tmp_path: Path) -> None:
+    usual = [OFFLINE, "case=1", f"outputs={tmp_path}"]
+    run(usual)
+    run([*usual, "analyst.prefixes=[4,8,12,16]"])
+    (result,) = results(tmp_path / "psycidra_offline" / "case-001")
+    assert [d.exchanges for d in result.diagnoses] == [4, 8, 12, 16]
+    run(usual)  # what was found stays
+    (result,) = results(tmp_path / "psycidra_offline" / "case-001")
+    assert [d.exchanges for d in result.diagnoses] == [4, 8, 12, 16]
+
+
+def test_an_interview_goes_on_where_it_was_cut_off(held: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "psycidra_offline" / "case-001"
+    shutil.copytree(held / "case-001", folder)
+    whole = journal(folder)
+    kept = [line for line in whole if line["tag"] != "end"]
+    turns = [n for n, line in enumerate(kept) if line["tag"] == "turn"]
+    text = "".join(json.dumps(line) + "\n" for line in kept[: turns[5] + 1])
+    (folder / "journal.jsonl").write_text(text, encoding="utf-8")
+    shutil.rmtree(folder / "results")
+    run([OFFLINE, "case=1", f"outputs={tmp_path}"])
+    were = [line["turn"] for line in whole if line["tag"] == "turn"]
+    assert [line["turn"] for line in tagged(folder, "turn")] == were
+    assert results(folder)[0].diagnoses == results(held / "case-001")[0].diagnoses
+
+
+def test_a_persian_interview_passes_from_end_to_end(tmp_path: Path) -> None:
+    language = "language={interview: fa, report: fa}"
+    run([OFFLINE, "case=1", f"outputs={tmp_path}", language])
+    folder = tmp_path / "psycidra_offline" / "case-001"
+    first = tagged(folder, "turn")[0]["turn"]["question"]["text"]
+    assert any("\u0600" <= letter <= "\u06ff" for letter in first)
+    assert ends(folder)[0]["failure"] is None
+    assert results(folder)[0].diagnoses[0].findings
+
+
+def test_another_language_is_another_folder(held: Path) -> None:
+    with pytest.raises(InputError, match="run=NAME"):
+        run([OFFLINE, f"outputs={held.parent}", "language.interview=fa"])
+
+
+def test_a_report_reads_screening_conversations_too(tmp_path: Path) -> None:
+    usual = ["experiment=offline", "persona=7", "samples=2", f"outputs={tmp_path}"]
+    run(usual)
+    run([*usual, "analyst=diagnosis_offline", "only=analysis"])
+    kinds = {p.name.rpartition("-")[0] for p in (tmp_path / "offline/persona-07/results").iterdir()}
+    assert kinds == {"consensus", "diagnosis_offline"}
+
+
+WRONG = {
+    "case=999": "there is none",
+    "case=[1,1]": "different ones",
+    "case=null": "case=ID",
+    "language.interview=xx": "prompts/assessment/xx.yaml",
+    "guard=screening": "guard=assessment",
+    "cohort=held_out": "frozen=RUN",
+    "patient.cases=conf/cases/example.jsonl": "has no profile",
+}
+
+
+@pytest.mark.parametrize("argument", WRONG)
+def test_what_cannot_be_is_one_line(argument: str, tmp_path: Path) -> None:
+    with pytest.raises(TacitError) as refused:
+        run([OFFLINE, argument, f"outputs={tmp_path / 'o'}"])
+    assert WRONG[argument] in str(refused.value)
+    assert refused.value.exit_code == 2
+    assert not (tmp_path / "o").exists()
+
+
+# grids and cohorts ---------------------------------------------------------------------------
+
+
+def test_a_grid_is_every_experiment_with_every_model_and_analyst() -> None:
+    parts = grid_of(["experiment=[a,b]", "models=[m,n]", "analyst=[x,y]", "cohort=c", "samples=2"])
+    assert [part.name for part in parts] == ["a-m"] * 2 + ["a-n"] * 2 + ["b-m"] * 2 + ["b-n"] * 2
+    assert parts[1].arguments == (
+        "experiment=a", "run=a-m", "cohort=c", "samples=2", "backbone=[m]", "analyst=y",
+        "only=analysis",
+    )  # fmt: skip
+    assert [part.first for part in parts] == [True, False] * 4
+    assert grid_of(["experiment=a", "persona=[1,2]", "samples=2"]) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["experiment=[a,b]"], "cohort=NAME or persona"),
+        (["experiment=[a,a]", "cohort=c"], "twice"),
+        (["analyst=[a,b]", "cohort=c"], "name the experiments"),
+        (["experiment=[a,b]", "cohort=c", "run=x"], "run= has no one meaning"),
+        (["experiment=[a,", "cohort=c"], "a list of names"),
+    ],
+)
+def test_a_grid_that_means_nothing_is_one_line(arguments: list[str], hint: str) -> None:
+    with pytest.raises(InputError, match=hint):
+        grid_of(arguments)
+
+
+def test_a_grid_answers_every_analyst_from_the_same_interviews(tmp_path: Path) -> None:
+    grid = [
+        "experiment=[psycidra_offline]", "analyst=[diagnosis_offline]", "cohort=invented",
+        "case=[1,4,29]", f"outputs={tmp_path}",
+    ]  # fmt: skip
+    run(grid)
+    run(grid)
+    folders = list((tmp_path / "psycidra_offline").iterdir())
+    assert len(folders) == 3
+    assert all(len(results(folder)) == 1 for folder in folders)
+
+
+def test_a_model_that_nobody_asks_is_refused(tmp_path: Path) -> None:
+    arguments = ["experiment=[offline]", "models=[gemma]", "persona=7", f"outputs={tmp_path / 'o'}"]
+    with pytest.raises(InputError, match="nobody in offline asks it"):
+        run(arguments)
+
+
+def test_a_held_out_cohort_runs_with_what_was_frozen_alone(held: Path, tmp_path: Path) -> None:
+    shutil.copytree(held, tmp_path / "psycidra_offline")
+    usual = [OFFLINE, "cohort=held_out", "frozen=psycidra_offline", f"outputs={tmp_path}"]
+    with pytest.raises(InputError, match=r"orchestrator\.max_messages was 17 there, is 9 now"):
+        run([*usual, "run=changed", "orchestrator.max_messages=9"])
+    with pytest.raises(InputError, match="no run lies there"):
+        run([OFFLINE, "cohort=held_out", "frozen=nowhere", f"outputs={tmp_path}", "run=x"])
+    run([*usual, "run=final", "case=[25,29]"])
+    assert len(list((tmp_path / "final").iterdir())) == 2
