@@ -19,6 +19,8 @@ from src.records import Message, Record
 from src.settings.form import Positive
 
 Line = Annotated[str, Field(min_length=1)]
+SPEAKER = frozenset({"i", "i'm", "i've", "me", "my", "myself"})
+"""Words within a phrase by which it is about the person, whoever else is named before."""
 
 
 class Sign(Record):
@@ -182,7 +184,8 @@ class SignReader:
                 for cue, match in self._lexicon.find(f"{clause} ", *self._said):
                     before, after = clause[: match.start()], f"{clause} "[match.end() :]
                     sense = 1 if cue.own_negation else polarity(before, after)
-                    if not sense or about_other(earlier + before):
+                    own = not SPEAKER.isdisjoint(match.group().split())
+                    if not sense or (not own and about_other(earlier + before)):
                         continue
                     doubtful = over or tentative(clause)
                     yield (

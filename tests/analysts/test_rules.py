@@ -10,7 +10,7 @@ from speaker import settings_of
 from src.analysts.candidates import Match, matches_of
 from src.analysts.reported import read_report
 from src.analysts.rules import RuleAnalyst
-from src.analysts.signs import SignReader, load_cues
+from src.analysts.signs import Seen, SignReader, load_cues
 from src.clinical.icd11 import Reference
 from src.errors import InputError
 from src.prompts import ROOT
@@ -151,7 +151,7 @@ async def test_support_and_confidence_come_from_different_things() -> None:
     told = (
         "I feel sad, nothing gives me joy, I'm exhausted, I lie awake and I have no appetite. I "
         "hate myself and I can't concentrate. I tell you this as it is, I would not know what else "
-        "to add, since there is nothing behind it that I could name to you or to anybody. That is how "
+        "to add, since there is nothing behind it that I could name to you or anybody. That is how "
         "it has become, and the days go by like that, one like the other, and so on and on."
     )
     bare, _ = await findings(said(("What brings you?", told)))
@@ -213,6 +213,7 @@ def test_a_sign_is_present_denied_or_open() -> None:
     assert seen("I don't feel sad.")["low_mood"] == "denied"
     assert seen("Maybe I feel sad.")["low_mood"] == "unclear"
     assert "low_mood" not in seen("My sister feels sad.")
+    assert seen("My father beat me for years.")["trauma"] == "present"
     assert seen("Years ago I was depressed.")["low_mood"] == "unclear"
 
 
@@ -246,6 +247,15 @@ def test_a_sign_that_speaks_against_costs_a_candidate_its_lead() -> None:
     eats = "I binge and can't stop eating."
     assert lead(eats).code == "6B82"
     assert lead(f"{eats} Then I make myself sick.").code == "6B81"
+
+
+@pytest.mark.parametrize("code", CUES.disorders)
+def test_no_disorder_of_the_file_is_out_of_reach(code: str) -> None:
+    disorder = CUES.disorders[code]
+    one = Seen(state="present", exchange=1, quote="Yes.")
+    signs = dict.fromkeys((*disorder.core, *disorder.also, *disorder.requires), one)
+    only = CUES.model_copy(update={"disorders": {code: disorder}})
+    assert [(match.code, match.met) for match in matches_of(signs, only)] == [(code, True)]
 
 
 # the file -----------------------------------------------------------------------------------
