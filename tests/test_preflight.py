@@ -93,11 +93,12 @@ def test_a_server_that_was_never_started_says_how_to_start_it(tmp_path: Path) ->
 def test_the_host_of_an_endpoint_file_counts_as_local(tmp_path: Path) -> None:
     told("http://127.0.0.1:9/v1", tmp_path, host="gpu17")
     settings = ModelSettings.model_validate(GEMMA_SETTINGS)
-    door = door_of(settings, tmp_path)
-    refuse_remote([door], [])
+    assert door_of(settings, tmp_path).settings.base_url == "http://gpu17:9/v1"
+    refuse_remote([settings], [])
     elsewhere = settings.model_copy(update={"base_url": "http://gpu17:8000/v1"})
+    assert door_of(elsewhere, tmp_path).settings.base_url == "http://gpu17:8000/v1"
     with pytest.raises(InputError, match="gpu17"):
-        refuse_remote([door_of(elsewhere, tmp_path)], [])
+        refuse_remote([elsewhere], [])
 
 
 GEMMA_SETTINGS = {

@@ -112,9 +112,9 @@ async def open_servers(
     """
     wanted = {role: (remembered[role],) if role in remembered else asked[role] for role in asked}
     every = dict.fromkeys(name for names in wanted.values() for name in names)
-    doors = {name: door_of(models[name], endpoints) for name in every}
     if local_hosts is not None:
-        refuse_remote(doors.values(), local_hosts)
+        refuse_remote((models[name] for name in every), local_hosts)
+    doors = {name: door_of(models[name], endpoints) for name in every}
     opened = {n: Model(d.settings, d.key, d.moved(endpoints)) for n, d in doors.items()}
     try:
         listed = await _listed(opened)
@@ -187,13 +187,14 @@ def door_of(model: ModelSettings, endpoints: Path) -> Door:
     return Door(model.model_copy(update={"base_url": endpoint.base_url}), endpoint)
 
 
-def refuse_remote(doors: Iterable[Door], local_hosts: Sequence[str]) -> None:
-    """Raise an `InputError` where text would go to a host that is not ours."""
-    for door in doors:
-        model = door.settings
-        host = urlsplit(model.base_url or "").hostname or ""
-        ours = door.endpoint or _loopback(host) or host in {name.lower() for name in local_hosts}
-        if not ours:
+def refuse_remote(models: Iterable[ModelSettings], local_hosts: Sequence[str]) -> None:
+    """Raise an `InputError` where text would go to a host that is not ours.
+
+    Where an endpoint file says is ours.
+    """
+    for model in models:
+        host = urlsplit(model.base_url or "").hostname
+        if host and not (_loopback(host) or host in {name.lower() for name in local_hosts}):
             raise InputError(
                 f"privacy=local: {model.name} is on {host}, which would see the conversation; "
                 f"set privacy=remote, name it in local_hosts=[{host}], or choose a local model"
