@@ -22,6 +22,8 @@ LIST_TIMEOUT = 4.0
 LABEL = "X-Tacit-Call"
 """Header that names subject, sample, turn and role, for a server's log."""
 SERVER_ERRORS = 500
+NOT_THERE = frozenset({"ClientConnectorError", "ClientConnectorDNSError"})
+"""How aiohttp calls a server that no connection leads to."""
 REFUSALS = {
     "context_exceeded": ("context_length", "context length", "input_tokens", "at least 1, got -"),
     "prompt_refused": ("invalid_prompt", "content_policy_violation"),
@@ -63,8 +65,9 @@ class Model:
             api_key=self._key or "none",
             base_url=self._where,
             max_retries=0,
-            # our own servers are asked directly: a proxy would see the text, or not find them
-            http_client=openai.DefaultAsyncHttpxClient(trust_env=settings.backend != "vllm"),
+            # aiohttp beneath: the usual pool looks at each of its connections for every request.
+            # Our own servers are asked directly: a proxy would see the text, or not find them
+            http_client=openai.DefaultAioHttpClient(trust_env=settings.backend != "vllm"),
         )
         self._permits = asyncio.Semaphore(settings.calls)
         self._queue = asyncio.Lock()
@@ -146,7 +149,8 @@ class Model:
             raise failure_of(error.status_code, told, headers, where, hide=self._key) from None
         except (errors.APIConnectionError, TimeoutError) as error:
             reason = str(error.__cause__ or error) or f"no answer within {seconds:g} s"
-            absent = type(error.__cause__).__name__ == "ConnectError" and self._may_come_back()
+            beneath = getattr(error.__cause__, "__cause__", None)
+            absent = type(beneath).__name__ in NOT_THERE and self._may_come_back()
             raise TryAgain(f"{where}: {reason}", kind="transport_failed", absent=absent) from error
         except ValueError as error:  # no JSON, or no text at all
             raise TryAgain(f"{where}: a broken response", kind="transport_failed") from error
