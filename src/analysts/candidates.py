@@ -7,7 +7,8 @@ settled. Neither is made from the other (D5).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from src.analysts.signs import DiagnosisCues, Disorder, Seen
+from src.analysts.cues import DiagnosisCues, Disorder
+from src.analysts.signs import Seen
 from src.reports import HYPOTHESES_MAX, Level
 
 Signs = Mapping[str, Seen]

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from src.analysts.candidates import Match, Signs, dated, intact, justified, matches_of
+from src.analysts.cues import load_cues
 from src.analysts.reported import named
-from src.analysts.signs import SignReader, load_cues
+from src.analysts.signs import SignReader
 from src.clinical.icd11 import Reference
 from src.clinical.safety import SafetyCheck
 from src.clinical.text import words

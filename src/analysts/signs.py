@@ -5,136 +5,22 @@ its topic from the question before it.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import Annotated, Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
-
-from src.clinical.icd11 import Code
-from src.clinical.phrases import Lexicon, Phrases
-from src.clinical.safety import refuse_unknown_names
-from src.clinical.text import about_other, clauses, polarity, sentences, spaced, tentative
-from src.prompts import load_yaml
+from src.analysts.cues import Answers, DiagnosisCues
+from src.clinical.phrases import Lexicon
+from src.clinical.text import about_other, clauses, polarity, sentences, spaced, tentative, words
 from src.records import Message, Record
-from src.settings.form import Positive
 
-Line = Annotated[str, Field(min_length=1)]
+State = Literal["present", "denied", "unclear"]
 SPEAKER = frozenset({"i", "i'm", "i've", "me", "my", "myself"})
 """Words within a phrase by which it is about the person, whoever else is named before."""
-
-
-class Sign(Record):
-    """One thing that speaks for some disorders."""
-
-    finding: Line
-    said: Phrases
-    asked: Phrases = ()
-
-
-class Disorder(Record):
-    """What makes a candidate of a code, by its signs."""
-
-    core: Annotated[tuple[str, ...], Field(min_length=1)]
-    core_needed: Positive = 1
-    also: tuple[str, ...] = ()
-    needed: Positive
-    """Signs in all."""
-    requires: tuple[str, ...] = ()
-    """Signs without which it is not even a candidate."""
-    against: tuple[str, ...] = ()
-
-    @property
-    def signs(self) -> tuple[str, ...]:
-        return *self.core, *self.also, *self.against
-
-
-class Answers(Record):
-    """Beginnings of short answers."""
-
-    affirms: Phrases
-    denies: Phrases
-
-
-class Limits(Record):
-    """Thresholds; `conf/lexicon/diagnosis.yaml` says what each is for."""
-
-    words_partial: Positive
-    words_sufficient: Positive
-    core_points: Positive
-    against_points: Positive
-    margin: int
-    differential_max: Positive
-    settled_high: Positive
-    settled_moderate: Positive
-
-
-class Lines(Record):
-    """What the report says in words of its own."""
-
-    source: Line
-    unheard: Line
-    no_timeframe: Line
-    speaks_for: Line
-    speaks_against: Line
-    context: Line
-    presenting: Line
-    nothing: Line
-    told: Line
-    denied: Line
-    unclear: Line
-    unassessed: Line
-    supporting: Line
-    incomplete: Line
-    outweighed: Line
-    duration: Line
-    synthesis: Line
-    withheld: Line
-    intact: Line
-    sufficiency: dict[Literal["sufficient", "partial", "insufficient"], Line]
-    safety: dict[Literal["indicated", "not_indicated", "not_assessed"], Line]
-
-
-class DiagnosisCues(Record):
-    """`conf/lexicon/diagnosis.yaml`."""
-
-    safety: Line
-    names: dict[str, str]
-    answers: Answers
-    timeframes: Phrases
-    past: Phrases
-    """In a sentence, these say that what it tells is over."""
-    limits: Limits
-    impairment: tuple[str, ...]
-    alternatives: dict[str, Line]
-    lines: Lines
-    signs: dict[str, Sign]
-    disorders: dict[Code, Disorder]
-
-    @model_validator(mode="after")
-    def _every_name_is_there(self) -> Self:
-        refuse_unknown_names(self, self.names)
-        return self
-
-    @model_validator(mode="after")
-    def _every_sign_is_there(self) -> Self:
-        named = {code: {*d.signs, *d.requires} for code, d in self.disorders.items()}
-        named |= {"alternatives": {*self.alternatives}, "impairment": {*self.impairment}}
-        for place, signs in named.items():
-            if unknown := sorted(signs - self.signs.keys()):
-                raise ValueError(f"{place}: no sign is called {unknown[0]}")
-        if unused := sorted(self.signs.keys() - set(chain.from_iterable(named.values()))):
-            raise ValueError(f"signs: nothing uses {unused[0]}")
-        return self
-
-
-def load_cues(path: str) -> DiagnosisCues:
-    return load_yaml(path, DiagnosisCues)
 
 
 class Seen(Record):
     """Where a sign came up."""
 
-    state: Literal["present", "denied", "unclear"]
+    state: State
     exchange: int
     quote: str
     """A sentence of the person."""
@@ -146,7 +32,7 @@ class SignReader:
 
     def __init__(self, cues: DiagnosisCues) -> None:
         """Take the phrases in."""
-        self._lexicon = Lexicon(cues.names)
+        self._lexicon, self._limits = Lexicon(cues.names), cues.limits
         self._said = {f"said.{name}": name for name in cues.signs}
         self._asked = {f"asked.{name}": name for name in cues.signs}
         for name, sign in cues.signs.items():
@@ -154,7 +40,7 @@ class SignReader:
             self._lexicon.add(sign.asked, f"asked.{name}")
         for value in ("timeframes", "past"):
             self._lexicon.add(getattr(cues, value), value)
-        for value in ("affirms", "denies"):
+        for value in Answers.model_fields:
             self._lexicon.add(getattr(cues.answers, value), value)
 
     def read(self, said: Sequence[Message]) -> dict[str, Seen]:
@@ -205,16 +91,35 @@ class SignReader:
         questions = [spaced(one) for one in sentences(asked) if "?" in one]
         if not parts or not questions:
             return []
-        found = self._lexicon.find(" ".join(questions), *self._asked)
+        found = self._lexicon.find("".join(questions), *self._asked)
         topics = dict.fromkeys(self._asked[str(cue.value)] for cue, _ in found)
-        state: Literal["present", "denied", "unclear"] = "unclear"
-        if self._begins(parts[0], "denies"):
-            state = "denied"
-        elif self._begins(parts[0], "affirms") and len(topics) == 1:
-            state = "present"
-        timeframe = self._first(spaced(text), "timeframes")
-        seen = Seen(state=state, exchange=exchange, quote=parts[0], timeframe=timeframe)
+        seen = Seen(
+            state=self._state(text, len(topics)),
+            exchange=exchange,
+            quote=parts[0],
+            timeframe=self._first(spaced(text), "timeframes"),
+        )
         return [(name, seen) for name in topics]
+
+    def _state(self, text: str, topics: int) -> State:
+        """Return what an answer says of its topics; one that goes on about few is taken to affirm.
+
+        A yes to several things leaves each of them open; a no denies all.
+        """
+        first = sentences(text)[0]
+        if self._begins(first, "denies") or self._healthy(first):
+            return "denied"
+        if topics == 1 and self._begins(first, "affirms"):
+            return "present"
+        at_length = len(words(text)) >= self._limits.words_elaborate
+        return "present" if at_length and topics <= self._limits.topics_elaborate else "unclear"
+
+    def _healthy(self, sentence: str) -> bool:
+        return any(
+            cue.own_negation or polarity(clause[: match.start()]) > 0
+            for clause in clauses(sentence)
+            for cue, match in self._lexicon.find(f"{clause} ", "healthy")
+        )
 
     def _begins(self, sentence: str, value: str) -> bool:
         return any(not match.start() for _, match in self._lexicon.find(spaced(sentence), value))

@@ -8,9 +8,10 @@ from reporting import said
 from speaker import settings_of
 
 from src.analysts.candidates import Match, matches_of
+from src.analysts.cues import load_cues
 from src.analysts.reported import read_report
 from src.analysts.rules import RuleAnalyst
-from src.analysts.signs import Seen, SignReader, load_cues
+from src.analysts.signs import Seen, SignReader
 from src.clinical.icd11 import Reference
 from src.errors import InputError
 from src.prompts import ROOT
@@ -222,6 +223,11 @@ def test_a_short_answer_takes_its_topic_from_the_question() -> None:
     assert seen("No, never.", asked)["voices"] == "denied"
     assert seen("Yes.", asked)["voices"] == "present"
     assert seen("Well, that is a strange question.", asked)["voices"] == "unclear"
+    told = "That comes in the evening, when the house is quiet and I am by myself."
+    assert seen(told, asked)["voices"] == "present"
+    assert seen("All is well in that respect, as far as I am able to judge.", asked) == {
+        "voices": "denied"
+    }
     assert "voices" not in seen("No, never.", "I do not mean that you hear voices.")
 
 
