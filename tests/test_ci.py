@@ -1,4 +1,4 @@
-"""The script that CI runs: every skipped test is shown, and data that is there is not skipped."""
+"""The script that CI runs: what is skipped is shown, and nothing is skipped without its reason."""
 
 import os
 import shutil
@@ -9,10 +9,18 @@ import pytest
 from terminal import ROOT
 
 MAKE = """#!/bin/sh
-[ "$1" = lint ] && exit {lint}
-printf '%b\\n' '{printed}'
-exit {test}
+case $1 in
+  lint) exit {lint} ;;
+  test) printf '%b\\n' '{printed}'; exit {test} ;;
+  test-serving) echo '3 passed in the real server'; exit {serving} ;;
+  test-slurm) echo '3 passed in a real Slurm' ;;
+esac
 """
+PYTHON = """#!/bin/sh
+echo 'calibration: 0.9'
+exit {calibrated}
+"""
+SLOW = 3
 DATA = "SKIPPED [1] tests/test_score.py:9: ../shared/data is absent"
 OTHER = "SKIPPED [1] tests/test_run.py:9: no such signal here"
 
@@ -31,20 +39,52 @@ OTHER = "SKIPPED [1] tests/test_run.py:9: no such signal here"
 def test_ci_shows_what_is_skipped_and_fails_where_data_is_there_and_skipped(
     printed: str, codes: tuple[int, int], data: bool, passes: bool, tmp_path: Path
 ) -> None:
-    checkout, programs = tmp_path / "checkout", tmp_path / "bin"
-    (checkout / ".ci").mkdir(parents=True)
-    programs.mkdir()
-    shutil.copy(ROOT / ".ci" / "run", checkout / ".ci" / "run")
-    make = programs / "make"
-    make.write_text(MAKE.format(lint=codes[0], printed=printed, test=codes[1]))
-    make.chmod(0o755)
-    if data:
-        (tmp_path / "shared" / "data").mkdir(parents=True)
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    ended = subprocess.run(
-        ["bash", str(checkout / ".ci" / "run")],
-        env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    ended = ci(tmp_path, data=data, lint=codes[0], printed=printed, test=codes[1])
     assert (ended.returncode == 0) == passes, ended.stdout
     if "SKIPPED" in printed:
         assert "skipped:\n" + printed.partition("\\n")[0] in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("calibrated", "serving", "passes", "last"),
+    [
+        (0, 0, True, "3 passed in a real Slurm"),
+        (SLOW, 0, True, "left out: test-serving, test-slurm: calibration: 0.9"),
+        (1, 0, False, "9 passed"),
+        (0, 1, False, "3 passed in the real server"),
+    ],
+)
+def test_the_real_servers_are_left_out_on_a_slow_machine_alone_and_said_last(
+    calibrated: int, serving: int, passes: bool, last: str, tmp_path: Path
+) -> None:
+    ended = ci(tmp_path, calibrated=calibrated, serving=serving)
+    assert (ended.returncode == 0) == passes, ended.stdout
+    assert ended.stdout.splitlines()[-1] == last
+
+
+def ci(
+    place: Path, *, data: bool = False, calibrated: int = 0, **make: object
+) -> "subprocess.CompletedProcess[str]":
+    """Run the script in a checkout whose programs end as told."""
+    checkout, programs = place / "checkout", place / "bin"
+    (checkout / ".ci").mkdir(parents=True)
+    (checkout / ".venv" / "bin").mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "run", checkout / ".ci" / "run")
+    usual: dict[str, object] = {"lint": 0, "test": 0, "serving": 0, "printed": "9 passed"}
+    for path, text in (
+        (programs / "make", MAKE.format(**usual | make)),
+        (programs / "uname", "#!/bin/sh\necho Linux x86_64\n"),
+        (programs / "id", "#!/bin/sh\necho 0\n"),
+        (programs / "apt-get", "#!/bin/sh\n"),
+        (checkout / ".venv/bin/python", PYTHON.format(calibrated=calibrated)),
+    ):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+    if data:
+        (place / "shared" / "data").mkdir(parents=True)
+    return subprocess.run(
+        ["bash", str(checkout / ".ci" / "run")],
+        env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
