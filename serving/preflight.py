@@ -69,6 +69,7 @@ async def outcomes(
             remembered={},
             local_hosts=settings.local_hosts if settings.privacy == "local" else None,
             endpoints=folder,
+            adapters=not settings.of_cases,
         ) as servers:
             yield f"{servers.services[role].model.settings.name} is served", None
             names = _subjects(settings, servers) if role == PERSONA_ROLE else []

@@ -69,7 +69,8 @@ class Watch:
 
     def call(self, subject: str, call: Call) -> None:
         """Count a call's tokens and cost."""
-        row = self._rows[subject]
+        if (row := self._rows.get(subject)) is None:
+            return  # an analyst's call, where no interview is owed
         row.tokens += (call.input_tokens or 0) + (call.output_tokens or 0)
         cost = self._prices.cost(call) if self._prices else None
         row.cost = None if row.cost is None or cost is None else row.cost + cost

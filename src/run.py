@@ -118,6 +118,7 @@ async def _hold_and_answer(
                 remembered=remembered_models(root, asked),
                 local_hosts=settings.local_hosts if settings.privacy == "local" else None,
                 endpoints=config.folder(settings.endpoints),
+                adapters=not settings.of_cases,
             )
         )
         names, notes = build.subjects(settings, servers, root)

@@ -156,6 +156,7 @@ async def _scorers(
         remembered={},
         local_hosts=local,
         endpoints=config.folder(settings.endpoints),
+        adapters=False,
     ) as servers:
         for line in servers.introduction:
             console.print(line)

@@ -56,8 +56,9 @@ def played(body: Body, play: ToolPlay) -> list[Call]:
 
 
 def told(model: str, body: Body, play: ToolPlay) -> dict[str, Any] | None:
-    """Return the message of a model that may use tools; None where it was offered none."""
-    if not list(_offered(body)):
+    """Return the message of a model that may use tools; None where a form is due at once."""
+    form_is_due = body.get("tool_choice") == "none" and "response_format" in body
+    if form_is_due or not list(_offered(body)):
         return None
     calls, messages = played(body, play), body["messages"]
     text = speak("gemma", model, [m for m in messages if m["role"] != "tool"], body.get("seed"))

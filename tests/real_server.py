@@ -24,6 +24,9 @@ from src.llm.servers import Servers, open_servers
 from src.settings import RunSettings
 
 NAME = "cpu"
+RUN = config.read_settings("config", RunSettings, ["experiment=cpu"])
+WINDOW = RUN.models["smollm2"].context
+"""Tokens that prompt and answer may have together."""
 START = 300.0
 """Seconds that a start may take; on a quiet machine it takes 40."""
 GRACE = 25.0
@@ -76,9 +79,12 @@ class RealServer:
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send the launcher a signal; return its exit code."""
+        self.send(number)
+        return self.ended()
+
+    def send(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-        return self.ended()
 
     def ended(self) -> int:
         """Return the launcher's exit code once it has ended by itself."""
@@ -169,13 +175,13 @@ class RealServer:
     @asynccontextmanager
     async def opened(self, *, endpoints: Path | None = None) -> AsyncIterator[Servers]:
         """Hand out the servers of a run of experiment=cpu, as the driver opens them."""
-        settings = config.read_settings("config", RunSettings, ["experiment=cpu"])
         async with open_servers(
-            settings.asked_models,
-            settings.models,
+            RUN.asked_models,
+            RUN.models,
             remembered={},
-            local_hosts=settings.local_hosts,
+            local_hosts=RUN.local_hosts,
             endpoints=endpoints or self.endpoints,
+            adapters=True,
         ) as servers:
             yield servers
 

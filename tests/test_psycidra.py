@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from fake_plan import Fault, Plan, served
+from fake_process import fake_process
 from model_runs import journal, tagged
 from terminal import ROOT
 
@@ -16,6 +19,7 @@ from src.grid import grid_of
 from src.run import run
 
 OFFLINE = "experiment=psycidra_offline"
+EFFORTS = ("none", "low", "medium", "high")
 TOOLS = {
     "read_interview_notepad", "update_interview_notepad", "load_skill", "lookup_icd_category",
     "lookup_icd_disorder", "safety_stop",
@@ -119,7 +123,8 @@ def test_an_interview_goes_on_where_it_was_cut_off(held: Path, tmp_path: Path) -
     run([OFFLINE, "case=1", f"outputs={tmp_path}"])
     were = [line["turn"] for line in whole if line["tag"] == "turn"]
     assert [line["turn"] for line in tagged(folder, "turn")] == were
-    assert results(folder)[0].diagnoses == results(held / "case-001")[0].diagnoses
+    found, whole_found = (results(f)[0].diagnoses for f in (folder, held / "case-001"))
+    assert [d.findings for d in found] == [d.findings for d in whole_found]
 
 
 def test_a_persian_interview_passes_from_end_to_end(tmp_path: Path) -> None:
@@ -163,6 +168,86 @@ def test_what_cannot_be_is_one_line(argument: str, tmp_path: Path) -> None:
     assert WRONG[argument] in str(refused.value)
     assert refused.value.exit_code == 2
     assert not (tmp_path / "o").exists()
+
+
+# with models ---------------------------------------------------------------------------------
+
+TERRA = (
+    "models.gpt56terra.rate={requests: null, tokens: null, seconds: 60}",
+    "backbone=[gpt56terra]",
+)
+
+
+def modelled(url: str, outputs: Path, *more: str) -> list[str]:
+    """Return the arguments of a short run in which models play all parts."""
+    models = ("gemma", "gpt56terra")
+    return [
+        "experiment=psycidra", "case=[1,4]", "orchestrator.max_messages=5", f"outputs={outputs}",
+        *(f"models.{model}.base_url={url}" for model in models),
+        *(f"models.{model}.restart_wait=0" for model in models), *more,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("backbone", ["gemma", "gpt56terra"])
+def test_models_play_all_parts_by_schema_and_by_native_tools(
+    backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
+    plan = Plan(models=(served("google/gemma-3-27b-it"), served("gpt-5.6-terra", efforts=EFFORTS)))
+    with fake_process(plan) as server:
+        usual = modelled(server.url, tmp_path, f"backbone=[{backbone}]", TERRA[0])
+        run(usual)
+        run([*usual, "analyst=direct"])
+        asked = len(server.log())
+        run([*usual, "analyst=direct"])
+        run(usual)
+        assert len(server.log()) == asked, "what is known is not asked again"
+    for name in ("case-001", "case-004"):
+        folder = tmp_path / "psycidra" / name
+        kinds = {result.analyst["kind"]: result for result in results(folder)}
+        assert set(kinds) == {"diagnosis", "direct"}
+        assert all(d.findings for result in kinds.values() for d in result.diagnoses)
+        roles = Counter(line["call"]["role"] for line in tagged(folder, "call"))
+        assert set(roles) == {"interviewer", "patient", "analyst"}
+        assert len(tagged(folder, "turn")) == 4
+
+
+def test_nothing_private_reaches_a_diagnoser_and_nothing_is_sent_after_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Canaries: the case's label and record, the profile's private facts, notes and tools."""
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
+    cases = tmp_path / "cases"
+    cases.mkdir()
+    text = (ROOT / "conf/cases/invented/case-001.yaml").read_text(encoding="utf-8")
+    content = yaml.safe_load(text)
+    content["case"]["text"] += " CANARY-RECORD."
+    content["case"]["category"] = "CANARY-LABEL"
+    content["profile"]["narrative"][0] += " CANARY-NARRATIVE."
+    content["profile"]["facts"][0]["text"] += " CANARY-FACT."
+    (cases / "case-001.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    stop = Fault(kind="text", text="I have decided to end my life tonight.", role="patient", turn=3)
+    plan = Plan(models=(served("gpt-5.6-terra", efforts=EFFORTS),), faults=(stop,))
+    with fake_process(plan) as server:
+        usual = [
+            *modelled(server.url, tmp_path, *TERRA, f"patient.cases={cases}", "case=1"),
+            "analyst.include_stopped=false",
+        ]  # fmt: skip
+        run(usual)
+        chats = [entry for entry in server.log() if entry["path"] == "chat"]
+        assert {entry["role"] for entry in chats} == {"interviewer", "patient"}
+        assert (chats[-1]["role"], chats[-1]["turn"]) == ("patient", 3)
+        run([*usual, "analyst.include_stopped=true"])
+        chats = [entry for entry in server.log() if entry["path"] == "chat"][len(chats) :]
+        assert {entry["role"] for entry in chats} == {"analyst"}
+        bodies = json.dumps([server.body(entry["number"]) for entry in chats])
+    questions = [t["turn"]["question"] for t in tagged(tmp_path / "psycidra/case-001", "turn")]
+    used = [use for question in questions for use in question["tools"]]
+    private = [use["output"] for use in used if use["name"] != "lookup_icd_disorder"]
+    assert private
+    assert "CANARY" not in bodies
+    assert "case-001" not in bodies
+    assert not any(json.dumps(output)[1:-1] in bodies for output in private if len(output) > 40)
 
 
 # grids and cohorts ---------------------------------------------------------------------------

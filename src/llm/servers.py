@@ -53,6 +53,8 @@ class Servers:
     """The service of each role that a model plays."""
 
     services: Mapping[str, Service]
+    adapters: bool = True
+    """Whether the patient is an adapter of its own for each subject."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ class Servers:
         """Return the name that each role's server lists: a persona's adapter, or the model."""
         return {
             role: (adapter_of(subject, service.listed) or "")
-            if role == PERSONA_ROLE
+            if role == PERSONA_ROLE and self.adapters
             else service.model.settings.name
             for role, service in self.services.items()
         }
@@ -103,6 +105,7 @@ async def open_servers(
     remembered: Mapping[str, str],
     local_hosts: Sequence[str] | None,
     endpoints: Path,
+    adapters: bool,
 ) -> AsyncIterator[Servers]:
     """Choose each role's model and keep its client open for the block.
 
@@ -120,11 +123,16 @@ async def open_servers(
         listed = await _listed(opened)
         services = {}
         for role, names in wanted.items():
-            key = _first_listed(role, names, models, listed, fixed=role in remembered)
+            any_adapter = adapters and role == PERSONA_ROLE
+            key = (
+                names[0]
+                if any_adapter
+                else _first_listed(role, names, models, listed, fixed=role in remembered)
+            )
             services[role] = Service(
                 key=key, model=opened[key], listed=listed[key], endpoint=doors[key].endpoint
             )
-        yield Servers(services=services)
+        yield Servers(services=services, adapters=adapters)
     finally:
         await asyncio.gather(*(model.close() for model in opened.values()))
 
@@ -243,7 +251,7 @@ def _first_listed(
     fixed: bool,
 ) -> str:
     for name in names:
-        if models[name].name in listed[name] or role == PERSONA_ROLE:
+        if models[name].name in listed[name]:
             return name
     wanted = ", ".join(models[name].name for name in names)
     if fixed:

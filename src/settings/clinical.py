@@ -91,6 +91,18 @@ class NoScorerSettings(Settings):
     kind: Literal["none"]
 
 
+class RequestsFile(File):
+    """How a report is asked for, and once more; named for the digest."""
+
+    root: Literal["prompts/diagnosis_requests.yaml"]
+
+
+class LookUpFile(File):
+    """What a diagnoser's one tool says of itself; named for the digest."""
+
+    root: Literal["prompts/diagnosis_tool.yaml"]
+
+
 class ReportSettings(Settings):
     """What every analyst that writes a diagnostic report is told."""
 
@@ -107,6 +119,9 @@ class DiagnosisSettings(ReportSettings):
     kind: Literal["diagnosis"]
     models: ModelNames
     prompt: File
+    requests: RequestsFile
+    tool: LookUpFile
+    protocol: ProtocolFile
     rounds: Positive
     repairs: Count
     call: CallSettings
@@ -118,6 +133,7 @@ class DirectDiagnosisSettings(ReportSettings):
     kind: Literal["direct"]
     models: ModelNames
     prompt: File
+    requests: RequestsFile
     repairs: Count
     call: CallSettings
 
