@@ -16,6 +16,7 @@ VLLM = frozenset(
         *("model", "messages", "max_tokens", "max_completion_tokens", "stream", "n"),
         *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "stop_token_ids"),
         *("logprobs", "top_logprobs"),
+        *("cache_salt",),
         *("presence_penalty", "frequency_penalty", "repetition_penalty", "response_format"),
     }
 )

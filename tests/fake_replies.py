@@ -11,6 +11,8 @@ from fake_tools import told
 from fake_voices import answer, speak
 
 BYTES_PER_TOKEN = 4
+BLOCK = 16
+"""Tokens that are kept together; the paid API keeps others."""
 EFFORTS = {"none": 0, "minimal": 16, "low": 128, "medium": 512, "high": 2048}
 """Reasoning tokens of each effort, about."""
 PROSE = "Here is what I make of it: all in all the person seems to cope."
@@ -50,18 +52,21 @@ class PrefixCache:
 
     def __init__(self) -> None:
         self._known: defaultdict[str, set[int]] = defaultdict(set)
+        self.hits = 0
+        """Tokens that were found, in all."""
 
-    def take(self, model: Served, messages: Messages) -> tuple[int, int]:
-        """Return tokens found and tokens new, and keep the prompt."""
-        block, least = (128, 1024) if model.profile == "openai" else (16, 0)
+    def take(self, model: Served, messages: Messages, *, salt: str = "") -> tuple[int, int]:
+        """Return tokens found and tokens new, and keep the prompt beside those of its salt."""
+        block, least = (128, 1024) if model.profile == "openai" else (BLOCK, 0)
         text, size = rendered(messages).encode(), block * BYTES_PER_TOKEN
-        chain, known, found, run = 0, self._known[model.name], 0, True
+        chain, known, found, run = digest(salt), self._known[model.name], 0, True
         for start in range(0, len(text) - size + 1, size):
             chain = digest(chain, text[start : start + size])
             run = run and chain in known
             found += run
             known.add(chain)
         cached = found * block if found * block >= least else 0
+        self.hits += cached
         return cached, len(text) // size * block - cached
 
 
@@ -99,7 +104,7 @@ def completed(
     called = json.dumps(message["tool_calls"]).encode() if "tool_calls" in message else b""
     if body.get("tools"):
         messages = [{"role": "tools", "content": json.dumps(body["tools"])}, *messages]
-    cached, new = cache.take(model, messages)
+    cached, new = cache.take(model, messages, salt=str(body.get("cache_salt", "")))
     usage = Usage(
         prompt=tokens_of(messages),
         cached=cached,
@@ -166,3 +171,10 @@ def rendered(messages: Messages) -> str:
 
 def tokens_of(messages: Messages) -> int:
     return -(-len(rendered(messages).encode()) // BYTES_PER_TOKEN)
+
+
+def token_ids(messages: Messages) -> list[int]:
+    """Return a prompt's tokens: a number for every four bytes."""
+    text = rendered(messages).encode()
+    starts = range(0, len(text), BYTES_PER_TOKEN)
+    return [int.from_bytes(text[start : start + BYTES_PER_TOKEN]) for start in starts]

@@ -19,7 +19,7 @@ from typing import Any, Self
 from aiohttp import web
 from fake_plan import Fault, Plan, digest
 from fake_refusals import Limits, Refused, checked, refusal
-from fake_replies import PrefixCache, completed, tokens_of
+from fake_replies import BLOCK, PrefixCache, completed, token_ids, tokens_of
 from fake_tools import refuse_tools
 
 LABEL = "X-Tacit-Call"
@@ -55,8 +55,9 @@ class Entry:
 
     @property
     def answered(self) -> bool:
-        """Whether it is a response that a ledger must hold."""
-        return self.delivered and self.status == 200 and self.completion_tokens is not None
+        """Whether it is a response that a ledger must hold: half a JSON tells no tokens."""
+        whole = self.delivered and self.status == 200 and self.fault != "broken_json"
+        return whole and self.completion_tokens is not None
 
 
 class FakeServer:
@@ -82,6 +83,7 @@ class FakeServer:
         app.add_routes(
             [
                 web.get("/health", self._health),
+                web.get("/metrics", self._show_metrics),
                 web.get("/v1/models", self._list),
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/tokenize", self._tokenize),
@@ -142,8 +144,17 @@ class FakeServer:
             entry.status = 503
             return web.json_response({"detail": "Busy"}, status=503)
         entry.status, entry.delivered = 200, True
-        count = tokens_of(body["messages"])
-        return web.json_response({"count": count, "max_model_len": model.context, "tokens": []})
+        tokens = token_ids(body["messages"])
+        told = {"count": len(tokens), "max_model_len": model.context, "tokens": tokens}
+        return web.json_response(told)
+
+    async def _show_metrics(self, _: web.Request) -> web.Response:
+        lines = [
+            f'vllm:num_requests_running{{engine="0"}} {float(self.now)}',
+            f'vllm:prefix_cache_hits_total{{engine="0"}} {float(self._cache.hits)}',
+            f'vllm:cache_config_info{{block_size="{BLOCK}",enable_prefix_caching="True"}} 1.0',
+        ]
+        return web.Response(text="\n".join(lines) + "\n")
 
     async def _show_log(self, _: web.Request) -> web.Response:
         entries = [asdict(entry) | {"answered": entry.answered} for entry in self.log]

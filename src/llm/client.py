@@ -94,18 +94,26 @@ class Model:
         self, name: str, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()
     ) -> int | None:
         """Return how many tokens a prompt takes, where the server counts them (vLLM)."""
+        count = (await self._tokenized(name, messages, tools)).get("count")
+        return count if isinstance(count, int) else None
+
+    async def token_ids(self, name: str, messages: Sequence[Message]) -> list[int]:
+        """Return a prompt's tokens; none where the server does not tell them."""
+        return list((await self._tokenized(name, messages, ())).get("tokens") or ())
+
+    async def _tokenized(
+        self, name: str, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
         if self.settings.backend != "vllm":
-            return None
+            return {}
         root = self._where.rstrip("/").removesuffix("/v1")
         body: dict[str, object] = {"model": name, "messages": messages}
         if tools:
             body["tools"] = tools
         try:
-            answer = await self._send("POST", f"{root}/tokenize", body, seconds=LIST_TIMEOUT)
+            return await self._send("POST", f"{root}/tokenize", body, seconds=LIST_TIMEOUT)
         except ServerError:  # no vLLM after all
-            return None
-        count = answer.get("count")
-        return count if isinstance(count, int) else None
+            return {}
 
     async def chat(
         self,
