@@ -135,7 +135,7 @@ async def opened(run: RunSettings) -> AsyncIterator[Servers]:
         run.asked_models,
         run.models,
         remembered={},
-        local_hosts=None,
+        local_hosts=run.local_hosts if run.privacy == "local" else None,
         adapters=not run.of_cases,
         endpoints=config.folder(run.endpoints),
     ) as servers:

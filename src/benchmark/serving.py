@@ -199,7 +199,7 @@ async def _given(through: Sequence[Sent]) -> list[float]:
         assert isinstance(messages, list)
         tokens = await one.model.token_ids(str(one.body["model"]), messages)
         seen = earlier[one.voice]
-        most = max((_shared(tokens, other) for other in seen), default=0) // block * block
+        most = max((shared(tokens, other) for other in seen), default=0) // block * block
         interview = one.voice[0]
         found[interview] += min(_cached(one), most)
         possible[interview] += most
@@ -209,7 +209,7 @@ async def _given(through: Sequence[Sent]) -> list[float]:
     return [found[name] / count for name, count in possible.items() if count]
 
 
-def _shared(tokens: Sequence[int], other: Sequence[int]) -> int:
+def shared(tokens: Sequence[int], other: Sequence[int]) -> int:
     """Return the length of the common beginning."""
     pairs = zip(tokens, other, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(other)))
