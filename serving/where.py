@@ -53,7 +53,7 @@ def _installed(python: Path) -> Iterator[str]:
 
 
 def _reachable(folder: Path) -> Iterator[str]:
-    files = sorted(f for f in folder.glob("*.json") if not f.name.endswith(".proofs.json"))
+    files = sorted(folder.glob("*.json"))
     if not files:
         yield "  servers of ours: none was started (python -m serving.launch serving=gemma)"
     for file in files:

@@ -31,8 +31,8 @@ def grid_of(arguments: Sequence[str]) -> list[GridRun]:
     """Return the commands that a grid stands for; none where no argument is a list of choices."""
     given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
     listed = {key for key in LISTED if given.get(key, "").strip().startswith("[")}
-    if not listed:
-        return []
+    if listed <= {"models"} and "," not in given.get("models", ""):
+        return []  # one model beside one experiment: which descriptions are loaded
     for key in listed:
         if not _LIST.fullmatch(given[key].strip()):
             raise InputError(f"{key}={given[key]}: a list of names such as [a,b]")

@@ -61,12 +61,12 @@ def test_a_run_finds_its_servers_by_their_endpoint_files_and_proves_them_once(
 ) -> None:
     found = [*told(server.url, tmp_path / "endpoints"), f"outputs={tmp_path}"]
     run([*LOCAL, *found, "persona=7"])
-    assert asked(server) == {"canary": 1, "compare": 2, "ending": 5, "reply": 1}
+    assert asked(server) == {"canary": 1, "compare": 4, "ending": 5, "reply": 1}
     run([*LOCAL, *found, "persona=7", "run=again"])
-    assert asked(server) == {"canary": 1, "compare": 2, "ending": 5, "reply": 1}
+    assert asked(server) == {"canary": 1, "compare": 4, "ending": 5, "reply": 1}
     told(server.url, tmp_path / "endpoints", start="two")
     run([*LOCAL, *found, "persona=[7,8]", "run=third"])
-    assert asked(server) == {"canary": 2, "compare": 5, "ending": 15, "reply": 2}
+    assert asked(server) == {"canary": 2, "compare": 8, "ending": 15, "reply": 2}
     written = b"".join(f.read_bytes() for f in (tmp_path / "local").rglob("*") if f.is_file())
     assert KEY.encode() not in written
 
@@ -182,7 +182,7 @@ def test_a_preflight_asks_nothing_that_held_since_the_servers_start(
     found = told(server.url, tmp_path)
     preflight(["experiment=local", "persona=[7,8]", *found])
     first = asked(server)
-    assert first == {"canary": 1, "compare": 3, "ending": 10, "reply": 1}
+    assert first == {"canary": 1, "compare": 4, "ending": 10, "reply": 1}
     preflight(["experiment=local", "persona=[7,8]", *found])
     assert asked(server) == first
     assert "held before" in capsys.readouterr().out

@@ -262,6 +262,7 @@ def test_a_grid_is_every_experiment_with_every_model_and_analyst() -> None:
     )  # fmt: skip
     assert [part.first for part in parts] == [True, False] * 4
     assert grid_of(["experiment=a", "persona=[1,2]", "samples=2"]) == []
+    assert grid_of(["experiment=a", "models=[m]"]) == []
 
 
 @pytest.mark.parametrize(

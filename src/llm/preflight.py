@@ -5,8 +5,9 @@ asked, and every time. On paid endpoints the first real answer is the proof, sin
 strictly.
 """
 
-import json
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -20,7 +21,7 @@ from src.llm.endpoints import Endpoint
 from src.llm.responses import read_response
 from src.llm.servers import PERSONA_ROLE, WAYS_ON, Servers, Service
 from src.llm.structured import canary_holds, canary_messages, canary_schema
-from src.records import Record
+from src.records import Record, sha256_of
 
 SHORT, PATIENT = 20.0, 90.0
 """Seconds: for one short answer; for the first logprobs, which a server compiles code for."""
@@ -29,7 +30,7 @@ PADDING = "<pad>"
 FIRST_TOKENS = 8
 """Tokens whose probabilities are compared."""
 SAME = 1e-4
-"""Log-probabilities nearer than this are the same: one model gives itself the same ones."""
+"""Log-probabilities nearer than this are the same on an idle server."""
 Label = Annotated[str, Field(min_length=1)]
 
 
@@ -54,38 +55,31 @@ class Check:
 
 
 class Proofs:
-    """What was proved of a server since it was started, beside its endpoint file."""
+    """What was proved of a server since it was started, beside its endpoint file.
+
+    One empty file a proof, so that many runs may write at once; one that cannot be written or read
+    is made anew.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Take the folder of the endpoint files."""
         self._folder = folder
 
     def hold(self, check: Check) -> bool:
-        return check.endpoint is not None and check.what in self._read(check.endpoint)
+        return check.endpoint is not None and self._path(check.endpoint, check.what).exists()
 
     def note(self, check: Check) -> None:
-        """Write down that it held; a reader sees the old file or the new one."""
+        """Write down that it held."""
         if check.endpoint is None:
             return
-        found = [*self._read(check.endpoint), check.what]
-        path = self._path(check.endpoint)
-        draft = path.with_suffix(f".{check.endpoint.start}.draft")
-        draft.write_text(json.dumps({"of": _start(check.endpoint), "held": found}, indent=1))
-        draft.replace(path)
+        with suppress(OSError):
+            path = self._path(check.endpoint, check.what)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
 
-    def _path(self, endpoint: Endpoint) -> Path:
-        return self._folder / f"{endpoint.name}.proofs.json"
-
-    def _read(self, endpoint: Endpoint) -> list[str]:
-        try:
-            found = json.loads(self._path(endpoint).read_text(encoding="utf-8"))
-            return list(found["held"]) if found["of"] == _start(endpoint) else []
-        except (OSError, ValueError, KeyError, TypeError):  # no proof, then: it is made anew
-            return []
-
-
-def _start(endpoint: Endpoint) -> list[str | None]:
-    return [endpoint.job, endpoint.start, endpoint.identity]
+    def _path(self, endpoint: Endpoint, what: str) -> Path:
+        start = sha256_of(f"{endpoint.job} {endpoint.start} {endpoint.identity}")[:16]
+        return self._folder / "proofs" / f"{endpoint.name}-{start}" / sha256_of(what)[:32]
 
 
 def checks(
@@ -112,7 +106,7 @@ def checks(
     if PERSONA_ROLE in started and servers.adapters:
         service = started[PERSONA_ROLE]
         names = [name for s in subjects if (name := servers.served(s)[PERSONA_ROLE])]
-        found.append(difference_check(service, names, samples.compared))
+        found.append(difference_check(service, samples.compared))
         requests = [persona(question) for question in samples.replies]
         found += [ending_check(service, name, requests, truncated_max) for name in names]
     return list({check.what: check for check in found}.values())
@@ -154,19 +148,25 @@ def reply_check(service: Service, name: str) -> Check:
     return Check(what=f"{name} answers", endpoint=service.endpoint, act=act)
 
 
-def difference_check(service: Service, names: Sequence[str], prompt: str) -> Check:
-    """Compare the probabilities of an answer: an adapter without effect has its base's."""
+def difference_check(service: Service, prompt: str) -> Check:
+    """Compare all adapters by an answer's probabilities: one without effect has its base's.
+
+    The base is asked twice: what it differs from itself on a busy server is no difference.
+    """
     base = service.model.settings.name
+    names = [name for name in service.listed if name.startswith("persona-")]
+
+    async def told(name: str) -> list[tuple[str, float]]:
+        body = _body(name, [{"role": "user", "content": prompt}], tokens=FIRST_TOKENS)
+        body |= {"logprobs": True, "top_logprobs": 1}
+        return _probabilities(await _asked(service, body, PATIENT, what="compare"), name)
 
     async def act() -> None:
-        found = {}
-        for name in (base, *names):
-            body = _body(name, [{"role": "user", "content": prompt}], tokens=FIRST_TOKENS)
-            body |= {"logprobs": True, "top_logprobs": 1}
-            answer = await _asked(service, body, PATIENT, what="compare")
-            found[name] = _probabilities(answer, name)
+        first, again = await told(base), await told(base)
+        noise = max(SAME, 2 * _distance(first, again))
+        found = {base: first} | {name: await told(name) for name in names}
         for one, other in combinations(found, 2):
-            if _same(found[one], found[other]):
+            if _distance(found[one], found[other]) <= noise:
                 raise ServerError(
                     f"{other}: answers exactly as {one}: its adapter has no effect; check its "
                     "target modules and weights, then start the server again"
@@ -197,7 +197,10 @@ def ending_check(
                 "check its stop tokens, or raise patient.call.max_tokens"
             )
 
-    return Check(what=f"{name} brings its replies to an end", endpoint=service.endpoint, act=act)
+    what = f"{name} brings its replies to an end"
+    if requests:
+        what += f" ({1 - truncated_max:.0%} within {requests[0].settings.max_tokens} tokens)"
+    return Check(what=what, endpoint=service.endpoint, act=act)
 
 
 def _body(name: str, messages: Sequence[Mapping[str, str]], *, tokens: int) -> dict[str, Any]:
@@ -233,7 +236,8 @@ def _probabilities(answer: Mapping[str, Any], name: str) -> list[tuple[str, floa
     return found
 
 
-def _same(one: list[tuple[str, float]], other: list[tuple[str, float]]) -> bool:
-    return len(one) == len(other) and all(
-        a == b and abs(x - y) < SAME for (a, x), (b, y) in zip(one, other, strict=True)
-    )
+def _distance(one: list[tuple[str, float]], other: list[tuple[str, float]]) -> float:
+    """Return how far two answers lie apart: endlessly with other words, else by log-probability."""
+    if [token for token, _ in one] != [token for token, _ in other]:
+        return math.inf
+    return max(abs(x - y) for (_, x), (_, y) in zip(one, other, strict=True))
