@@ -1,8 +1,8 @@
 """Where the base model of an adapter lies on this machine."""
 
-import os
 from pathlib import Path
 
+from serving.cached import copies_of, copy_of
 from serving.training import BaseModelSettings
 from src.errors import InputError
 from src.prompts import located, shown
@@ -23,12 +23,8 @@ def base_folder(base: BaseModelSettings) -> Path:
 
 def _kept(name: str) -> Path | None:
     """Return the copy of the hub's client that its main branch, or its only one, names."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    cache = (
-        Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
-    )
-    main = cache / "refs" / "main"
-    if main.is_file():
-        return cache / "snapshots" / main.read_text(encoding="utf-8").strip()
-    snapshots = sorted((cache / "snapshots").glob("*/config.json"))
+    main = copy_of(name, None)
+    if main.is_dir():
+        return main
+    snapshots = sorted((copies_of(name) / "snapshots").glob("*/config.json"))
     return snapshots[0].parent if len(snapshots) == 1 else None

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from serving.cached import model_path
 from serving.lora import Adapter, highest_rank
 from serving.server import ServerCommand
 from serving.settings import Flag, LaunchSettings, ServerSettings
@@ -120,12 +121,6 @@ def _model_flags(server: ServerSettings) -> list[str]:
     if server.chat_template is not None:
         words += ["--chat-template", str(located(server.chat_template))]
     return words
-
-
-def model_path(model: str) -> str:
-    """Return a folder's absolute path, or the name of the hub's repository."""
-    path = located(model)
-    return str(path) if path.is_dir() or model.startswith(("models/", "/", ".", "~")) else model
 
 
 def _lora_flags(server: ServerSettings, adapters: Sequence[Adapter]) -> list[str]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from serving.cached import cache, copies_of
 from serving.fetched import Fetched, alone, draft_of, put_in_place
 from serving.hub import Hub, Snapshot, Unavailable, Unpublished
 from serving.lora import CONFIG, WEIGHTS, read_adapter
-from serving.models import ModelsSettings, Source, cache, here, wanted_of
+from serving.models import ModelsSettings, Source, here, wanted_of
 from serving.origin import sha256_of
 from src import command, config
 from src.errors import DiskError, ServerError, boundary
@@ -133,7 +134,7 @@ def _print_pins(console: Console, settings: ModelsSettings, wanted: Sequence[Sou
         console.print(f"To pin what is on disk, write into {settings.published}:")
         for line in lines:
             console.print(line)
-    folder = cache() / f"models--{known.base.replace('/', '--')}" / "snapshots"
+    folder = copies_of(known.base) / "snapshots"
     if any(one.persona for one in wanted) and not folder.is_dir():
         console.print(
             f"Their base {known.base} is not in the hub's cache: "

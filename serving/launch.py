@@ -14,14 +14,15 @@ from functools import partial
 from pathlib import Path
 
 from serving import cards
+from serving.cached import copy_of, held, model_path
 from serving.cards import Card
-from serving.command_line import VISIBLE, commands, model_path, shell_line
+from serving.command_line import VISIBLE, commands, shell_line
 from serving.lora import Adapter, find_adapters, highest_rank, refuse_another_base
 from serving.memory import interviews, shares
 from serving.server import ServerCommand
 from serving.settings import LaunchSettings, ServerSettings
 from serving.supervise import serve
-from serving.tokenizers import base_on_disk, differences
+from serving.tokenizers import differences
 from src import command, config
 from src.errors import InputError, ServerError
 from src.prompts import ROOT
@@ -126,7 +127,7 @@ def _refuse_absent(settings: LaunchSettings, arguments: Sequence[str]) -> None:
     for name, server in settings.servers.items():
         path = model_path(server.model)
         offline = {**settings.environment, **server.environment}.get("HF_HUB_OFFLINE") == "1"
-        if base_on_disk(path, server.revision) is not None:
+        if Path(path).is_dir() or held(copy_of(path, server.revision)) == "yes":
             continue
         if Path(path).is_absolute():
             raise ServerError(
@@ -135,8 +136,8 @@ def _refuse_absent(settings: LaunchSettings, arguments: Sequence[str]) -> None:
             )
         if offline:
             raise ServerError(
-                f"servers.{name}.model: {server.model} at {server.revision} is not in the hub's "
-                f"cache; on a node with a network: python -m serving.models fetch=true "
+                f"servers.{name}.model: {server.model} at {server.revision} is not whole in the "
+                f"hub's cache; on a node with a network: python -m serving.models fetch=true "
                 f"model={options[-1] if options else name}"
             )
 

@@ -10,7 +10,6 @@ on, file by file. Adapters go to models/adapters, bases to the hub's own cache. 
 tracked changes: the line that pins is printed.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
-from serving.command_line import model_path
+from serving.cached import copy_of, held, model_path
 from serving.fetched import Fetched, fetched_in, folder_of
 from serving.settings import LaunchSettings, Name, Persona
 from src import command, config
@@ -105,13 +104,6 @@ def here(source: Source) -> Fetched | None:
     return fetched if source.revision in {None, fetched.revision} else None
 
 
-def cache() -> Path:
-    """Return the folder where the hub's client keeps its copies."""
-    given = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    home = os.environ.get("HF_HOME") or f"{given}/huggingface"
-    return Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
-
-
 def _adapters(settings: ModelsSettings, *, nobody: bool) -> Iterator[Source]:
     """Yield the adapters of the personas asked for: of all, or of nobody, where none is named."""
     if settings.persona is None and nobody:
@@ -159,7 +151,9 @@ def _list(console: Console, settings: ModelsSettings) -> None:
         except InputError:  # a folder
             continue
         if len(bases) == 1:  # a combination repeats what stands alone
-            cells = (bases[0].repository, _short(bases[0].revision), _base_here(bases[0]))
+            (base,) = bases
+            there = held(copy_of(base.repository, base.revision))
+            cells = (base.repository, _short(base.revision), there)
             table.add_row(option, *cells)
     console.print()
     console.print(table)
@@ -174,20 +168,6 @@ def _adapter_here(source: Source) -> str:
     if fetched is None:
         return "no"
     return "yes" if here(source) else f"of revision {fetched.revision[:12]}"
-
-
-def _base_here(source: Source) -> str:
-    """Say whether a base's weights are all there; its index, where it has one, names them."""
-    folder = cache() / f"models--{source.repository.replace('/', '--')}" / "snapshots"
-    folder /= source.revision or ""
-    if not (folder / "config.json").is_file():
-        return "no"
-    try:
-        index = json.loads((folder / "model.safetensors.index.json").read_bytes())
-        weights = set(index["weight_map"].values())
-    except (OSError, ValueError, LookupError):
-        weights = {"model.safetensors"}
-    return "yes" if all((folder / name).is_file() for name in weights) else "in part"
 
 
 def _short(revision: str | None) -> str:

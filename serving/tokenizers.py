@@ -1,10 +1,10 @@
 """Whether an adapter was trained with the tokenizer and chat template that it is served with."""
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from serving.cached import copy_of
 from serving.lora import Adapter
 from src.errors import InputError
 from src.prompts import shown
@@ -44,9 +44,7 @@ def base_on_disk(model: str, revision: str | None) -> Path | None:
     """Return the base's folder, its own or the hub's copy of the revision; None: not here."""
     if Path(model).is_dir():
         return Path(model)
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    folder = hub / f"models--{model.replace('/', '--')}" / "snapshots" / (revision or "main")
+    folder = copy_of(model, revision)
     return folder if folder.is_dir() else None
 
 

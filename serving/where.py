@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
+from serving.cached import cache, home
 from src import config
 from src.errors import InputError
 from src.llm.endpoints import Endpoint, read_endpoint
@@ -91,14 +92,13 @@ def _on_disk(adapters: Path) -> Iterator[str]:
     there = sorted(f.parent.name for f in adapters.glob("persona-*/adapter_config.json"))
     none = "none (python -m serving.models fetch=true persona=all)"
     yield f"  adapters: {', '.join(there) or none}"
-    cache = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface")) / "hub"
-    models = sorted(f.name.removeprefix("models--") for f in cache.glob("models--*"))
+    models = sorted(f.name.removeprefix("models--") for f in cache().glob("models--*"))
     yield f"  hub's cache: {', '.join(models).replace('--', '/') or 'empty'}"
 
 
 def _gated() -> Iterator[str]:
-    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-    token = bool(os.environ.get("HF_TOKEN")) or (home / "token").exists()
+    kept = Path(os.environ.get("HF_TOKEN_PATH") or home() / "token").expanduser()
+    token = bool(os.environ.get("HF_TOKEN")) or kept.exists()
     for publisher, model in GATED.items():
         yield f"  {publisher}: {model} needs consent on its page, and a token to fetch it"
     yield f"  token of the hub: {'there' if token else 'none (HF_TOKEN); only fetching needs one'}"

@@ -53,7 +53,10 @@ def write_cache(folder: Path, *names: str) -> Path:
         option = ROOT / "conf" / "serving" / f"{name}.yaml"
         server = yaml.safe_load(option.read_text(encoding="utf-8"))["servers"][name]
         model = f"models--{server['model'].replace('/', '--')}"
-        (folder / "hub" / model / "snapshots" / server["revision"]).mkdir(parents=True)
+        snapshot = folder / "hub" / model / "snapshots" / server["revision"]
+        snapshot.mkdir(parents=True)
+        for file in ("config.json", "model.safetensors"):
+            (snapshot / file).touch()
     return folder
 
 

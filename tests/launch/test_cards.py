@@ -8,6 +8,8 @@ from personas_on_disk import adapter
 from terminal import tacit
 
 from serving.cards import read_cards, taken, visible
+from serving.settings import LaunchSettings
+from src import config
 from src.errors import ServerError
 
 H100 = "GPU-5a1c0f1e-0000-1111-2222-333344445555"
@@ -121,10 +123,20 @@ def test_a_model_that_is_not_here_is_named_with_the_way_to_fetch_it(tmp_path: Pa
         "CUDA_VISIBLE_DEVICES": "0",
         "HF_HUB_CACHE": str(tmp_path / "hub"),
     }
-    arguments = ["serving=gemma_int4", "python=/bin/sh"]
-    done = tacit("serving.launch", *arguments, environment=environment)
-    assert done.returncode == 3
-    assert "python -m serving.models fetch=true model=gemma_int4" in done.stderr
+    option = config.read_settings("launch", LaunchSettings, ["serving=gemma_int4"])
+    model = option.servers["gemma"]
+    snapshots = f"models--{model.model.replace('/', '--')}/snapshots"
+    snapshot = tmp_path / "hub" / snapshots / str(model.revision)
+    for cut_off in (False, True):
+        if cut_off:
+            snapshot.mkdir(parents=True)
+            (snapshot / "config.json").touch()
+            (snapshot / "model-00001-of-00004.safetensors").touch()
+        arguments = ["serving=gemma_int4", "python=/bin/sh"]
+        done = tacit("serving.launch", *arguments, environment=environment)
+        assert done.returncode == 3
+        assert "is not whole in the hub's cache" in done.stderr
+        assert "python -m serving.models fetch=true model=gemma_int4" in done.stderr
 
 
 def test_a_folder_that_is_not_there_is_named_with_the_way_to_make_it(tmp_path: Path) -> None:
