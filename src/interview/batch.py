@@ -5,6 +5,7 @@ before the next one's; an interview that was not admitted yet costs no memory.
 """
 
 import asyncio
+import math
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,10 @@ from src.interview.loop import hold
 from src.interview.roles import Cast
 from src.records import Failure, Interview, Turn
 
+SAID_TWICE = 1.0
+"""Seconds within which a second SIGTERM is the first one, said twice: Slurm may send it to every
+process of a job, and the job's script hands it on as well."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Owed:
@@ -36,10 +41,16 @@ class Owed:
 class StopRequest:
     """Why the run is to end, if it is. The first signal waits for the turns in flight."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, said_twice: float = SAID_TWICE) -> None:
         self.signal: signal.Signals | None = None
+        self._said_twice = said_twice
         self.error: TacitError | None = None
         """Something that concerns all interviews, such as an empty account."""
+
+    def note(self, error: TacitError) -> None:
+        """Note what ends the run; the others finish the turns that are paid for."""
+        if not isinstance(error, Stopped):
+            self.error = error
 
     def refuse_more(self) -> None:
         """Raise `Stopped` if a signal came, or what concerns everyone."""
@@ -50,12 +61,22 @@ class StopRequest:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Heed SIGINT and SIGTERM; the second one cancels what is in flight."""
+        """Heed SIGINT and SIGTERM; the second one cancels what is in flight.
+
+        A SIGTERM that follows another at once changes nothing; whoever presses Ctrl-C twice means
+        it.
+        """
         loop, main = asyncio.get_running_loop(), asyncio.current_task()
         assert main is not None
 
+        first = math.inf
+
         def heed(number: signal.Signals) -> None:
-            if self.signal is not None:
+            nonlocal first
+            again = self.signal is number is signal.SIGTERM
+            if self.signal is None:
+                first = loop.time()
+            elif not (again and loop.time() - first < self._said_twice):
                 main.cancel()
             self.signal = number
 
@@ -106,8 +127,7 @@ async def _hold_one(job: Owed, deadline: float | None, stop: StopRequest) -> Non
         async with asyncio.timeout(deadline):
             interview = await hold(job.cast, job.turns, keep)
     except (Stopped, QuotaExhausted, ServerError) as error:
-        if not isinstance(error, Stopped):
-            stop.error = error  # the others finish the turns that are paid for
+        stop.note(error)
         return
     except TimeoutError:
         interview = _failed(job, DeadlineExceeded(f"not finished within {deadline:g} s"))
@@ -117,7 +137,10 @@ async def _hold_one(job: Owed, deadline: float | None, stop: StopRequest) -> Non
         raise
     except Exception as error:  # noqa: BLE001 - a defect in one interview must not end its siblings
         interview = _failed(job, InterviewError(f"{type(error).__name__}: {error}"))
-    await job.keep_end(interview)
+    try:
+        await job.keep_end(interview)  # its subject's last one is analysed at once
+    except (Stopped, QuotaExhausted, ServerError) as error:
+        stop.note(error)
 
 
 def _failed(job: Owed, error: InterviewError) -> Interview:

@@ -128,3 +128,31 @@ async def test_a_second_signal_does_not_wait() -> None:
                 owed = [shelf.owed(1, Answerer(pause=30))]
                 await hold_all(owed, interviews=8, deadline=None, stop=stop)
     assert stopped.value.exit_code == 130
+
+
+async def test_a_sigterm_that_is_said_twice_still_lets_the_turns_in_flight_finish() -> None:
+    shelf, stop = Shelf(), StopRequest()
+    loop = asyncio.get_running_loop()
+    with pytest.raises(Stopped) as stopped:
+        async with asyncio.timeout(5):
+            with stop.listening():
+                for delay in (0.05, 0.06, 0.1):
+                    loop.call_later(delay, os.kill, os.getpid(), signal.SIGTERM)
+                owed = [shelf.owed(1, Answerer(pause=0.3))]
+                await hold_all(owed, interviews=8, deadline=None, stop=stop)
+    assert stopped.value.exit_code == 143
+    assert shelf.turns == [(1, 1)]
+
+
+async def test_a_second_sigterm_after_a_while_does_not_wait() -> None:
+    shelf, stop = Shelf(), StopRequest(said_twice=0.1)
+    loop = asyncio.get_running_loop()
+    with pytest.raises(Stopped) as stopped:
+        async with asyncio.timeout(5):
+            with stop.listening():
+                for delay in (0.05, 0.2):
+                    loop.call_later(delay, os.kill, os.getpid(), signal.SIGTERM)
+                owed = [shelf.owed(1, Answerer(pause=30))]
+                await hold_all(owed, interviews=8, deadline=None, stop=stop)
+    assert stopped.value.exit_code == 143
+    assert shelf.turns == []
