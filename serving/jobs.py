@@ -16,9 +16,9 @@ from src.llm.endpoints import Endpoint
 AGAIN = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"}) | {
     "SPECIAL_EXIT"
 }
-GOING_ON = frozenset(
-    {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"}
-)
+GOING_ON = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"})
+CLEARING = "COMPLETING"
+"""The state in which a node is cleared after a job, be it over or queued again."""
 ANSWERS_WITHIN = 10.0
 """Seconds after which Slurm's controller counts as out of reach."""
 SLACK = 60.0
@@ -31,6 +31,8 @@ class Life(Enum):
     WAITING = auto()
     """Queued, for the first time or again."""
     RUNNING = auto()
+    CLEARED = auto()
+    """Its node is being cleared; only then will it be gone or queued again."""
     GONE = auto()
     UNKNOWN = auto()
     """Nobody could be asked."""
@@ -47,6 +49,8 @@ def life_of_job(job: str) -> Life:
     states = set(done.stdout.split())
     if states & GOING_ON:
         return Life.RUNNING
+    if CLEARING in states:
+        return Life.CLEARED
     return Life.WAITING if states & AGAIN else Life.GONE
 
 
@@ -63,11 +67,16 @@ def log_of_job(job: str) -> Path | None:
 def life_of(endpoint: Endpoint, *, queue: Callable[[str], Life] = life_of_job) -> Life:
     """Return whether an endpoint's launcher is there, whatever its file says.
 
-    Within the job itself its process tells: a job queued again has the number of its first try.
+    Within the job itself its process tells: a job queued again has the number of its first try,
+    which may have run on another node. A process id says nothing of another machine's processes.
     """
     if endpoint.job is not None and endpoint.job != os.environ.get("SLURM_JOB_ID"):
         return queue(endpoint.job)
-    if endpoint.job is None and endpoint.host and not is_here(endpoint.host):
+    if endpoint.node not in {"", socket.gethostname()}:
+        spans_one = os.environ.get("SLURM_JOB_NUM_NODES", "1") == "1"
+        return Life.GONE if endpoint.job is not None and spans_one else Life.UNKNOWN
+    host = endpoint.host if endpoint.job is None and not endpoint.node else ""
+    if host and not is_here(host):
         return Life.UNKNOWN
     alive = runs_since(endpoint.pid, endpoint.changed)
     return Life.RUNNING if alive else Life.GONE

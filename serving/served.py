@@ -5,6 +5,7 @@ import math
 import os
 import secrets
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -98,6 +99,7 @@ class Served:
             key=self.door.key if answers else "",
             job=self._job,
             pid=os.getpid(),
+            node=socket.gethostname(),
             start=self._start,
             identity=self._command.identity,
             served=self._command.served,

@@ -31,7 +31,10 @@ from src.settings.form import Positive, Seconds, Settings
 QUEUE_ANSWER_LASTS = 2.0
 """Seconds for which the queue is not asked about the same job again: others ask it, too."""
 PATIENCE = 3.0
-"""Seconds in which a job whose server has ended may be queued again."""
+"""Seconds for which a job may go on after the end of its server before that end is final."""
+CLEARS_WITHIN = 60.0
+"""Seconds for which a node may be cleared, or the queue be out of reach, after a server's end: only
+then the queue says whether its job is over or queued again."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 JobName = Annotated[str, Field(pattern=r"^\d+(_\d+)?$")]
@@ -75,6 +78,8 @@ class Watch:
         self._over: set[str] = set()
         """Starts whose job was queued again: the next one has not written its file yet."""
         self._ended_since: dict[str, float] = {}
+        self._cleared: set[str] = set()
+        """Starts that have ended and whose node was being cleared."""
 
     def sight(self, name: str) -> Sight:
         """Return what is to be seen of one server now."""
@@ -82,11 +87,14 @@ class Watch:
         if endpoint is None or (self._jobs and endpoint.job not in self._jobs):
             return Sight(text=f"no file {shown(endpoint_path(self._folder, name))} yet")
         life = self._life_of(endpoint)
-        if life is Life.WAITING:
+        if life is Life.CLEARED and endpoint.state == "ended":
+            self._cleared.add(endpoint.start)
+        anew = life is Life.RUNNING and endpoint.start in self._cleared
+        if life is Life.WAITING or anew:
             self._over.add(endpoint.start)
         if endpoint.start in self._over:
             return Sight(text=f"job {endpoint.job} is queued again")
-        if life is Life.GONE or (endpoint.state == "ended" and self._stays_ended(endpoint)):
+        if life is Life.GONE or (endpoint.state == "ended" and self._stays_ended(endpoint, life)):
             return Sight(text="ended", ended=Path(endpoint.log))
         return self._of_living(endpoint)
 
@@ -118,9 +126,9 @@ class Watch:
             return Life.GONE  # nobody queues it again
         return life_of(endpoint, queue=self._ask)
 
-    def _stays_ended(self, endpoint: Endpoint) -> bool:
+    def _stays_ended(self, endpoint: Endpoint, life: Life) -> bool:
         since = self._ended_since.setdefault(endpoint.start, self._clock())
-        return self._clock() - since >= PATIENCE
+        return self._clock() - since >= (PATIENCE if life is Life.RUNNING else CLEARS_WITHIN)
 
     def _ask(self, job: str) -> Life:
         asked, life = self._lives.get(job, (-QUEUE_ANSWER_LASTS, Life.UNKNOWN))

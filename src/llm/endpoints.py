@@ -31,7 +31,9 @@ class Endpoint(Record):
     job: str | None
     """Slurm's job id; None where no scheduler started it."""
     pid: int
-    """Process id of the launcher, on its own host."""
+    """Process id of the launcher, on its own node."""
+    node: str = ""
+    """Name of the machine on which the launcher runs; empty: not known."""
     start: str
     """Random, new at every start of the server."""
     identity: str

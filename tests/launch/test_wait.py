@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import socket
 import threading
 import time
 from contextlib import suppress
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 from launching import ask, command, endpoint, launcher
 
-from serving.wait import PATIENCE, WaitSettings, Watch, wait
+from serving.jobs import Life, life_of
+from serving.wait import CLEARS_WITHIN, PATIENCE, WaitSettings, Watch, wait
 from src import config
 from src.errors import InputError, ServerError
 from src.llm.endpoints import Endpoint, publish
@@ -169,9 +171,9 @@ def test_a_job_that_is_queued_again_is_waited_for_until_its_next_start_writes(
 ) -> None:
     written(tmp_path, job="12", state=state)
     watch, clock = watching(tmp_path, "until=ended")
-    for said in ("COMPLETING", "PENDING", "RUNNING", "RUNNING"):
+    for said in ("COMPLETING", "COMPLETING", "PENDING", "RUNNING", "RUNNING"):
         queue.says("12", said)
-        clock.now += PATIENCE - 0.5
+        clock.now += 20  # an epilog takes its time
         assert not watch.sight("gemma").ended, said
     assert watch.sight("gemma").text == "job 12 is queued again"
     written(tmp_path, job="12", start="next")
@@ -187,6 +189,45 @@ def test_a_server_that_ended_within_a_job_that_goes_on_has_ended_after_a_while(
     assert not watch.sight("gemma").ended
     clock.now += PATIENCE
     assert watch.sight("gemma").ended
+
+
+def test_a_job_that_runs_after_its_node_was_cleared_was_queued_again_between_two_looks(
+    tmp_path: Path, queue: Queue
+) -> None:
+    written(tmp_path, job="12", state="ended")
+    watch, clock = watching(tmp_path)
+    for said in ("COMPLETING", "RUNNING", "RUNNING"):
+        queue.says("12", said)
+        clock.now += 20
+        assert not watch.sight("gemma").ended, said
+    assert watch.sight("gemma").text == "job 12 is queued again"
+
+
+@pytest.mark.parametrize(("then", "after"), [("CANCELLED", 2), ("COMPLETING", CLEARS_WITHIN)])
+def test_while_a_node_is_cleared_the_end_of_its_server_is_not_final(
+    tmp_path: Path, queue: Queue, then: str, after: float
+) -> None:
+    written(tmp_path, job="12", state="ended")
+    watch, clock = watching(tmp_path)
+    queue.says("12", "COMPLETING")
+    assert not watch.sight("gemma").ended
+    queue.says("12", then)
+    clock.now += after
+    assert watch.sight("gemma").ended
+
+
+@pytest.mark.parametrize(
+    ("job", "nodes", "life"),
+    [("12", "1", Life.GONE), ("12", "2", Life.UNKNOWN), (None, "1", Life.UNKNOWN)],
+)
+def test_a_process_id_of_another_node_says_nothing_but_that_a_job_of_one_node_left_it(
+    monkeypatch: pytest.MonkeyPatch, job: str | None, nodes: str, life: Life
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", nodes)
+    elsewhere = endpoint(job=job, pid=1, node="node-a", host="127.0.0.1")
+    assert life_of(elsewhere) is life
+    assert life_of(elsewhere.model_copy(update={"node": socket.gethostname()})) is Life.RUNNING
 
 
 def test_the_file_of_an_older_job_counts_as_not_there(tmp_path: Path, queue: Queue) -> None:
