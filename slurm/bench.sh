@@ -39,12 +39,11 @@ if [ -z "$gpu" ]; then
     exit 2
 fi
 
-.venv/bin/python -m serving.wait until=ready "${awaited[@]}" &
-running=$!
+# bash before 4.4 takes an empty list for an unset one
+start .venv/bin/python -m serving.wait until=ready ${awaited[@]+"${awaited[@]}"}
 attend
 [ "$code" -eq 0 ] || exit "$code"
 
-.venv/bin/python -m src.bench "${choices[@]}" "gpu=$gpu" &
-running=$!
+start .venv/bin/python -m src.bench "${choices[@]}" "gpu=$gpu"
 attend
 exit "$code"

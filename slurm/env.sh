@@ -22,9 +22,6 @@ on_cpu=""                             # such as "--partition=cpu"
 # Where weights were fetched to on a login node; home folders are often too small.
 # export HF_HOME=/scratch/$USER/huggingface
 
-# Interview jobs that run out of time, or are preempted, queue again and go on, at most so often.
+# Interview jobs that run out of time, or are preempted, queue again and go on, at most so often;
+# and so often one job waits for servers that are queued again.
 export TACIT_REQUEUES=${TACIT_REQUEUES:-20}
-
-# Compute nodes have no way out, and nothing is reported to anyone.
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1
-export VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1

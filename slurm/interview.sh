@@ -48,26 +48,52 @@ finish() {
     exit "$code"
 }
 
-.venv/bin/python -m serving.wait until=ready "${awaited[@]}" &
-running=$!
-attend
-[ "$code" -eq 0 ] || finish
+# serving.wait for the servers of this job. bash before 4.4 takes an empty list for an unset one.
+servers() {
+    set -- .venv/bin/python -m serving.wait "$@" ${awaited[@]+"${awaited[@]}"}
+    exec "$@"
+}
 
-.venv/bin/python -m serving.wait until=ended "${awaited[@]}" &
-watcher=$!
-.venv/bin/python -m src.run "${choices[@]}" &
-running=$!
-attend "$watcher"
-
-if [ -n "$running" ]; then  # a server's job has ended, and the watcher has shown its log
-    kill -TERM "$running" 2>/dev/null || true
-    sleep 1 &
-    attend $!
-    [ -z "$running" ] || kill -TERM "$running" 2>/dev/null || true  # what is under way is given up
+# Hold the interviews beside the servers; put the exit code into `code`.
+hold() {
+    start servers until=ready
     attend
-    [ "$code" -eq 0 ] && exit 0  # the last interview was over
-    wait "$watcher" || exit $?
-    exit 3
-fi
-kill "$watcher" 2>/dev/null || true
+    [ "$code" -eq 0 ] || finish
+
+    servers until=ended &
+    watcher=$!
+    start .venv/bin/python -m src.run "${choices[@]}"
+    attend "$watcher"
+
+    if [ -n "$running" ]; then  # a server's job has ended, and the watcher has shown its log
+        kill -TERM "$running" 2>/dev/null || true
+        sleep 1.5 &  # a TERM that follows at once counts as the first one
+        attend $!
+        [ -z "$running" ] || kill -TERM "$running" 2>/dev/null || true  # gives up what is under way
+        attend
+        [ "$code" -eq 0 ] && exit 0  # the last interview was over
+        wait "$watcher" || exit $?
+        exit 3
+    fi
+    kill "$watcher" 2>/dev/null || true
+}
+
+# Whether a run that failed may have lost a server: not all are ready now.
+lost_one() {
+    [ "$code" -eq 1 ] || [ "$code" -eq 3 ] || return 1
+    local failed=$code
+    start servers until=ready timeout=0.1 >/dev/null 2>&1
+    attend
+    local ready=$code
+    code=$failed
+    [ -z "$stopped" ] || code=143
+    [ "$ready" -eq 3 ]
+}
+
+hold
+for ((again = 0; again < TACIT_REQUEUES; again++)); do
+    lost_one || break
+    echo "a server does not answer: if its job is queued again, it is waited for"
+    hold
+done
 finish

@@ -25,8 +25,7 @@ cd "${SLURM_SUBMIT_DIR:-.}"
 source slurm/env.sh
 source slurm/job.sh
 
-.venv/bin/python -m serving.launch serving=gemma "$@" &
-running=$!
+start .venv/bin/python -m serving.launch serving=gemma "$@"
 attend
 if [ "$stopped" = USR1 ] && preempted; then
     requeue

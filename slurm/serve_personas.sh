@@ -21,8 +21,7 @@ cd "${SLURM_SUBMIT_DIR:-.}"
 source slurm/env.sh
 source slurm/job.sh
 
-.venv/bin/python -m serving.launch serving=personas "$@" &
-running=$!
+start .venv/bin/python -m serving.launch serving=personas "$@"
 attend
 if [ "$stopped" = USR1 ] && preempted; then
     requeue

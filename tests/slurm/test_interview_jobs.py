@@ -78,6 +78,30 @@ def test_a_job_that_never_gets_done_is_not_queued_for_ever(served: Site) -> None
     assert "TACIT_REQUEUES" in served.cluster.output(job)
 
 
+def test_a_signal_to_the_script_alone_lets_the_turns_in_flight_finish(served: Site) -> None:
+    job = served.interview(*LONG, "persona=7")
+    served.wait_for_turns("long", 8, job=job)
+    served.cluster.say("scancel", "--batch", "--signal=TERM", job)  # as where cgroups track them
+    assert served.cluster.wait_for_end(job) == "FAILED"
+    assert served.cluster.shown(job)["ExitCode"] == "143:0"
+    served.cluster.wait_for_no_process(job)
+    again = served.interview(*LONG, "persona=7")
+    assert served.cluster.wait_for_end(again) == "COMPLETED", served.cluster.output(again)
+    refuse_repeats(served)
+
+
+def test_interviews_wait_for_a_server_that_is_queued_again(site: Site) -> None:
+    jobs = site.serve_both()
+    job = site.interview(f"jobs=[{','.join(jobs.values())}]", *LONG, "persona=7")
+    site.wait_for_turns("long", 4, job=job)
+    site.cluster.say("scontrol", "requeue", jobs["personas"])
+    assert site.cluster.wait_for_end(job, seconds=90) == "COMPLETED", site.cluster.output(job)
+    assert site.cluster.shown(jobs["personas"])["Restarts"] == "1"
+    assert site.cluster.shown(job)["Restarts"] == "0"
+    assert "personas: job" in site.cluster.output(job)
+    assert site.results("long") == {"persona-07": 4}
+
+
 def test_a_cancelled_job_is_taken_up_by_the_same_command(served: Site) -> None:
     job = served.interview(*LONG, "persona=7")
     served.wait_for_turns("long", 8, job=job)

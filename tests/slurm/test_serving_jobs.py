@@ -38,6 +38,16 @@ def test_scancel_ends_a_server_and_all_it_started(site: Site) -> None:
     assert "killed" not in site.cluster.output(job)
 
 
+def test_a_signal_to_the_script_alone_ends_the_server_in_order(site: Site) -> None:
+    job = site.serve("gemma")
+    site.wait_ready("gemma", job)
+    site.cluster.say("scancel", "--batch", "--signal=TERM", job)  # as where cgroups track processes
+    assert site.cluster.wait_for_end(job) == "COMPLETED"
+    assert site.endpoint("gemma")["state"] == "ended"
+    assert "ended, on SIGTERM" in site.cluster.output(job)
+    site.cluster.wait_for_no_process(job)
+
+
 def test_a_server_whose_time_is_nearly_up_ends_in_order(site: Site) -> None:
     job = site.serve("gemma", options=["--time=1", "--signal=B:USR1@45"])
     site.wait_ready("gemma", job)
