@@ -9,8 +9,8 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,10 @@ WINDOW = RUN.models["smollm2"].context
 """Tokens that prompt and answer may have together."""
 START = 300.0
 """Seconds that a start may take; on a quiet machine it takes 40."""
-GRACE = 25.0
-"""Seconds that the server has for requests under way, and the launcher's `lifecycle.grace`."""
+GRACE = 60.0
+"""`lifecycle.grace`: seconds that the server has for requests under way."""
+IDLE = 600.0
+"""Seconds after which a server ends whose tests were killed."""
 API = "vllm.entrypoints.openai.api_server"
 Answered = tuple[int, dict[str, Any]]
 
@@ -61,6 +63,7 @@ class RealServer:
             f"endpoints={self.endpoints}",
             f"lifecycle.logs={self.folder / 'logs'}",
             f"lifecycle.grace={GRACE:g}",
+            f"lifecycle.idle_shutdown={IDLE:g}",
         )
         outside = {key: value for key, value in variables().items() if key not in SLURM}
         with (self.folder / "launcher.txt").open("ab") as output:
@@ -70,8 +73,7 @@ class RealServer:
                 env={**outside, MARK: self.mark},
                 stdout=output,
                 stderr=output,
-                start_new_session=True,
-            )
+            )  # in our process group: what ends the tests ends the server
         until(self._is_announced, seconds=60)
         wait = (f"endpoints=[{NAME}]", f"folder={self.endpoints}", f"timeout={START:g}")
         done = tacit_within(START + 30, "serving.wait", *wait)
@@ -149,6 +151,15 @@ class RealServer:
             f"http://{told.host}:{told.port}{path}", body, key=key or told.key, seconds=seconds
         )
 
+    @contextmanager
+    def streaming(self, body: Mapping[str, Any]) -> Iterator[Iterator[dict[str, Any]]]:
+        """Hand out an answer while it comes; its first part shows that it is under way."""
+        told = self.endpoint
+        url = f"http://{told.host}:{told.port}/v1/chat/completions"
+        with urllib.request.urlopen(_request(url, {**body, "stream": True}, told.key)) as answer:
+            lines = (line.removeprefix(b"data: ").strip() for line in answer)
+            yield (json.loads(line) for line in lines if line.startswith(b"{"))
+
     def chat(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a request that has to be answered."""
         status, answer = self.ask("/v1/chat/completions", body)
@@ -218,32 +229,20 @@ def ask(
     url: str, body: Mapping[str, Any] | None = None, *, key: str, seconds: float = 170
 ) -> Answered:
     """Return status and JSON of an answer, or of a refusal."""
-    request = urllib.request.Request(
-        url,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
-    )
     try:
-        with urllib.request.urlopen(request, timeout=seconds) as answer:
+        with urllib.request.urlopen(_request(url, body, key), timeout=seconds) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
 
 
-def without_effect(adapter: Path, folder: Path) -> None:
-    """Write an adapter's copy that changes nothing: one of its two factors is zero everywhere."""
-    folder.mkdir(parents=True)
-    for path in adapter.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    weights = folder / "adapter_model.safetensors"
-    content = bytearray(weights.read_bytes())
-    begin = 8 + int.from_bytes(content[:8], "little")  # a length, a JSON head, then the numbers
-    for name, tensor in json.loads(content[8:begin]).items():
-        if "lora_B" in name:
-            first, end = (begin + offset for offset in tensor["data_offsets"])
-            content[first:end] = bytes(end - first)
-    weights.write_bytes(content)
+def _request(url: str, body: Mapping[str, Any] | None, key: str) -> urllib.request.Request:
+    return urllib.request.Request(
+        url,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
 
 
 def _is_guard(line: str) -> bool:

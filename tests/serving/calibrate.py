@@ -15,7 +15,8 @@ import numpy as np
 
 RECIPE = 0.12
 """Seconds of a round there, while the machine was idle."""
-LEAST = 1 / 3
+LEAST, TOO_SLOW = 1 / 3, 3
+"""The ratio that the real server needs; the exit code of a machine below it."""
 TOO_SLOW = 3
 """Exit code; any other that is not 0 is a failure."""
 ROUNDS = 25

@@ -4,6 +4,7 @@ Whoever writes a test starts `python -m serving.launch serving=cpu endpoints=FOL
 TACIT_TEST_ENDPOINTS=FOLDER: then no start is waited for.
 """
 
+import json
 import os
 import platform
 import subprocess
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_server import Models, RealServer, Running, tacit_within, without_effect
+from real_server import Models, RealServer, Running, tacit_within
 from terminal import ROOT, variables
 
 PYTHON = ROOT / ".venv-serving" / "bin" / "python"
@@ -47,7 +48,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     adapters.mkdir()
     for name in PERSONAS:
         (adapters / name).symlink_to(source / name)
-    without_effect(source / PERSONAS[0], adapters / WITHOUT_EFFECT)
+    _without_effect(source / PERSONAS[0], adapters / WITHOUT_EFFECT)
     return Models(base=base, adapters=adapters)
 
 
@@ -78,6 +79,21 @@ def server(running: RealServer) -> RealServer:
         running.close()
         running.start()
     return running
+
+
+def _without_effect(adapter: Path, folder: Path) -> None:
+    """Write an adapter's copy that changes nothing: one of its two factors is zero everywhere."""
+    folder.mkdir(parents=True)
+    for path in adapter.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    weights = folder / "adapter_model.safetensors"
+    content = bytearray(weights.read_bytes())
+    begin = 8 + int.from_bytes(content[:8], "little")  # a length, a JSON head, then the numbers
+    for name, tensor in json.loads(content[8:begin]).items():
+        if "lora_B" in name:
+            first, end = (begin + offset for offset in tensor["data_offsets"])
+            content[first:end] = bytes(end - first)
+    weights.write_bytes(content)
 
 
 def _measured() -> str:

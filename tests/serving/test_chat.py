@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from calling import Book, caller, request
-from real_server import RealServer
+from real_server import RUN, WINDOW, RealServer
 from reporting import turns_of
 
 from src.errors import ModelFailed, ServerError
@@ -14,16 +14,15 @@ from src.interview.views import scorer_view
 from src.llm.caller import Request
 from src.llm.endpoints import publish
 from src.llm.structured import canary_holds, canary_messages, canary_schema, strict_json
-from src.settings import CallSettings
+from src.settings import BDISettings
 from src.steering.sheet import FIELDS, assessment_schema, parse_assessment
 
-GREEDY = CallSettings(temperature=0.0, top_p=1.0, top_k=-1, max_tokens=1500, timeout=170)
+CHAT = "/v1/chat/completions"
 HELLO = ({"role": "user", "content": "Hello! How has your week been so far?"},)
 TALK = turns_of(
     ("How have you been sleeping?", "I lie awake until three, most nights."),
     ("And your days?", "Work is fine, but I no longer see anybody after it."),
 )
-WINDOW = 4096
 
 
 def body(name: str, *, tokens: int = 32, **more: Any) -> dict[str, Any]:
@@ -40,9 +39,7 @@ def text_of(answer: dict[str, Any]) -> str:
     return text
 
 
-def words(count: int) -> tuple[dict[str, str], ...]:
-    """Return a prompt of about so many tokens."""
-    return ({"role": "user", "content": " ".join(["word"] * count)},)
+TOO_LONG = ({"role": "user", "content": " ".join(["word"] * 2 * WINDOW)},)
 
 
 def test_the_model_and_two_personas_answer_each_in_another_way(server: RealServer) -> None:
@@ -63,9 +60,10 @@ def test_a_schema_is_enforced_and_without_one_the_same_prompt_gives_prose(
 
 
 async def test_the_scorers_schema_gives_all_items_in_their_order(server: RealServer) -> None:
+    assert isinstance(RUN.scorer, BDISettings)
     asked = Request(
         messages=tuple(scorer_view("Rate each item from what the persona says.", TALK)),
-        settings=GREEDY,
+        settings=RUN.scorer.call,
         turn=2,
         schema=assessment_schema("evidence_first"),
     )
@@ -90,7 +88,7 @@ async def test_a_seed_gives_the_same_answer_again_and_another_one_another(
 
 
 def test_an_unknown_model_is_refused_and_not_replaced(server: RealServer) -> None:
-    status, answer = server.ask("/v1/chat/completions", body("persona-07-00000000"))
+    status, answer = server.ask(CHAT, body("persona-07-00000000"))
     assert status == 404
     assert "persona-07-00000000" in answer["error"]["message"]
 
@@ -103,7 +101,7 @@ async def test_an_unknown_model_ends_a_run_in_one_line(server: RealServer) -> No
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/v1/chat/completions"])
+@pytest.mark.parametrize("path", ["/v1/models", CHAT])
 def test_another_key_is_refused(path: str, server: RealServer) -> None:
     asked = None if path == "/v1/models" else body("smollm2")
     assert server.ask(path, asked, key="another")[0] == 401
@@ -122,8 +120,8 @@ async def test_a_prompt_that_is_too_long_is_refused_before_it_is_sent(server: Re
     book, before = Book(), server.finished
     async with server.opened() as servers:
         model = servers.services["interviewer"].model
-        with pytest.raises(ModelFailed, match="the window holds 4096") as refused:
-            await caller(model, book).ask(request(words(6000), timeout=60))
+        with pytest.raises(ModelFailed, match=f"the window holds {WINDOW}") as refused:
+            await caller(model, book).ask(request(TOO_LONG, timeout=60))
     assert refused.value.kind == "context_exceeded"
     assert (book.asks, server.finished) == ([], before)
 
@@ -133,7 +131,7 @@ async def test_the_servers_own_refusal_of_a_long_prompt_is_told_apart(server: Re
         model = servers.services["interviewer"].model
         with pytest.raises(ModelFailed, match="400") as refused:
             await model.chat(
-                body("smollm2", messages=words(6000)), seconds=60, tokens=1, label="a/1/1/b"
+                body("smollm2", messages=TOO_LONG), seconds=60, tokens=1, label="a/1/1/b"
             )
     assert refused.value.kind == "context_exceeded"
 
@@ -141,20 +139,16 @@ async def test_the_servers_own_refusal_of_a_long_prompt_is_told_apart(server: Re
 async def test_a_budget_beyond_the_window_is_clamped_in_silence_there_and_refused_here(
     server: RealServer,
 ) -> None:
-    prompt = words(4030)
-    _, counted = server.ask("/tokenize", {"model": "smollm2", "messages": prompt})
-    room = WINDOW - counted["count"]
-    assert 0 < room < 64
-    asked = body("smollm2", messages=prompt, tokens=500, ignore_eos=True)
-    answer = server.chat(asked)
-    assert answer["usage"]["completion_tokens"] <= room
-    assert answer["choices"][0]["finish_reason"] == "length"
-    book = Book()
+    answer = server.chat(body("smollm2", tokens=WINDOW, stop=[" "]))  # it would go on and on
+    assert answer["usage"]["completion_tokens"] > 0
+    assert server.ask(CHAT, body("smollm2", tokens=WINDOW + 1))[0] == 400
+    book, before = Book(), server.finished
     async with server.opened() as servers:
         asking = caller(servers.services["interviewer"].model, book)
-        with pytest.raises(ModelFailed, match="the window holds 4096") as refused:
-            await asking.ask(request(prompt, max_tokens=500, timeout=60))
-    assert (refused.value.kind, book.asks) == ("context_exceeded", [])
+        with pytest.raises(ModelFailed, match=f"the window holds {WINDOW}") as refused:
+            await asking.ask(request(max_tokens=WINDOW, timeout=60))
+    assert refused.value.kind == "context_exceeded"
+    assert (book.asks, server.finished) == ([], before)
 
 
 async def test_many_conversations_at_once_keep_their_adapters_apart(server: RealServer) -> None:

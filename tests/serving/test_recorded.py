@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 from fake_plan import Plan, served
 from fake_process import ServerProcess, fake_process
-from real_server import Answered, RealServer, ask, tacit_within
+from real_server import WINDOW, Answered, RealServer, ask, tacit_within
 
 from src.llm.client import failure_of
 from src.llm.endpoints import Endpoint, publish
 from src.llm.responses import read_response
 
 KEY = "the-fake-servers-key"
-WINDOW = 4096
 AT_MOST = 3
 """Requests of one role that are sent again; those of the scorer take long, so one of them."""
-LONG = ({"role": "user", "content": " ".join(["word"] * 6000)},)
+LONG = ({"role": "user", "content": " ".join(["word"] * 2 * WINDOW)},)
 CHAT, MODELS, COUNT = "/v1/chat/completions", "/v1/models", "/tokenize"
 
 
