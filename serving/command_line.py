@@ -15,7 +15,10 @@ from src.prompts import ROOT, located
 
 MODULE = "vllm.entrypoints.openai.api_server"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-UNSET = ("VLLM_PORT", "VLLM_API_KEY")
+KEY = "VLLM_API_KEY"
+LOCK = "serving.lock.Lock"
+"""What asks for the key under all paths; vLLM imports it, so the checkout is on its path."""
+UNSET = ("VLLM_PORT", KEY)
 """Variables of the launcher that no server may inherit: two servers would want one port."""
 OWN_FLAGS = frozenset(
     {
@@ -29,6 +32,7 @@ OWN_FLAGS = frozenset(
         ),
         *("enable_lora", "lora_modules", "max_lora_rank", "max_loras", "max_cpu_loras"),
         "shutdown_timeout",
+        "middleware",
     }
 )
 """Flags that follow from other keys, or are chosen at the start."""
@@ -56,12 +60,16 @@ def commands(
 
 
 def shell_line(command: ServerCommand) -> str:
-    """Return a line for the shell; host, port and key are left to whoever copies it."""
-    words = ["env"]
+    """Return a line for the shell; host, port and key are left to whoever copies it.
+
+    The key is given by the shell, not by env, whose arguments everybody on the machine may read.
+    """
+    words = [f'{KEY}="$KEY"', "env"]
     for name in UNSET:
-        words += ["-u", name]
+        words += ["-u", name] if name != KEY else []
+    words.append(f'PYTHONPATH={shlex.quote(str(ROOT))}"${{PYTHONPATH:+:$PYTHONPATH}}"')
     words += [f"{key}={shlex.quote(value)}" for key, value in command.environment.items()]
-    words += ['VLLM_API_KEY="$KEY"', *(shlex.quote(word) for word in command.argv)]
+    words += [shlex.quote(word) for word in command.argv]
     return " ".join([*words, "--host", '"$HOST"', "--port", '"$PORT"'])
 
 
@@ -79,7 +87,7 @@ def _command(
             raise InputError(f"servers.{name}.memory: neither given nor computed")
         words += ["--gpu-memory-utilization", f"{share:g}"]
     words += _lora_flags(server, adapters)
-    words += ["--shutdown-timeout", str(_drain(settings.lifecycle.grace))]
+    words += ["--middleware", LOCK, "--shutdown-timeout", str(_drain(settings.lifecycle.grace))]
     for key, value in server.flags.items():
         words += _flag(f"servers.{name}.flags", key, value)
     environment = {**settings.environment, **server.environment}

@@ -7,11 +7,12 @@ import socket
 import sys
 from pathlib import Path
 
-from serving.command_line import UNSET
+from serving.command_line import KEY, UNSET
 from serving.jobs import last_lines
 from serving.probe import LOCAL_ENTRY, Door
 from serving.server import ServerCommand
 from src.errors import boundary
+from src.prompts import ROOT
 
 GUARD = Path(__file__).with_name("guard.py")
 SPARE = 10.0
@@ -37,6 +38,9 @@ class ServerProcess:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         inherited = {key: value for key, value in os.environ.items() if key not in UNSET}
+        environment = {**inherited, **self.command.environment, KEY: self.door.key}
+        places = (str(ROOT), environment.get("PYTHONPATH"))  # for --middleware
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, places))
         where = ("--host", self._listening, "--port", str(self.door.port))
         try:
             self._began = os.fstat(log).st_size
@@ -46,7 +50,7 @@ class ServerProcess:
                 stdin=asyncio.subprocess.PIPE,  # its end is what tells the guard to end the server
                 stdout=log,
                 stderr=log,
-                env={**inherited, **self.command.environment, "VLLM_API_KEY": self.door.key},
+                env=environment,
                 start_new_session=True,
             )
         finally:

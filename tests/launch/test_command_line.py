@@ -1,7 +1,9 @@
 """The command lines of every option, word for word, and what is refused before one is made."""
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,7 +87,7 @@ def test_a_server_that_is_told_to_end_answers_what_is_under_way_within_the_grace
 def test_a_printed_line_is_read_by_a_shell_as_it_was_meant(printed: Print) -> None:
     words = shlex.split(printed("serving=gemma"))
     assert words[words.index("--limit-mm-per-prompt") + 1] == '{"image":0}'
-    assert words[:5] == ["env", "-u", "VLLM_PORT", "-u", "VLLM_API_KEY"]
+    assert words[:4] == ["VLLM_API_KEY=$KEY", "env", "-u", "VLLM_PORT"]
     assert words[-4:] == ["--host", "$HOST", "--port", "$PORT"]
 
 
@@ -95,6 +97,25 @@ def test_no_key_host_or_port_stands_in_a_command() -> None:
     assert not {"--api-key", "--host", "--port"} & set(command.argv)
     assert "VLLM_API_KEY" not in command.environment
     assert command.served == ("google/gemma-3-27b-it",)
+
+
+def test_a_printed_line_gives_the_key_to_the_server_and_to_no_list_of_arguments(
+    tmp_path: Path, printed: Print
+) -> None:
+    python = tmp_path / "python"
+    script = 'cat /proc/$PPID/cmdline /proc/$$/cmdline; printf "\n%s" "$VLLM_API_KEY" "$PYTHONPATH"'
+    python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    python.chmod(0o755)
+    line = printed("serving=cpu", f"python={python}").replace("$ADAPTERS", str(tmp_path))
+    given = {"KEY": "the-key", "HOST": "h", "PORT": "1", "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"ROOT={ROOT}; {line.strip()} & wait"], capture_output=True, text=True,
+        env={**given, "PYTHONPATH": "/own", "VLLM_API_KEY": "another"}, check=True,
+    )  # fmt: skip
+    arguments, key, places = done.stdout.rsplit("\n", 2)
+    assert (key, places) == ("the-key", f"{ROOT}:/own")
+    assert "vllm.entrypoints" in arguments
+    assert "the-key" not in arguments
 
 
 def test_nothing_is_reported_or_fetched(printed: Print) -> None:
@@ -140,6 +161,7 @@ def test_identity_follows_the_command_line_and_the_weights(tmp_path: Path) -> No
         (["servers.personas.architecture=null"], "needs an architecture"),
         (["servers.personas.architecture.window=1024"], "window belongs to layers without full"),
         (["+servers.personas.flags.api_key=x"], r"flags\.api_key: not here"),
+        (["+servers.personas.flags.middleware=x"], r"flags\.middleware: not here"),
         (["+servers.personas.flags.shutdown_timeout=0"], r"flags\.shutdown_timeout: not here"),
         (["+servers.personas.flags.max-model-len=1"], r"flags\.max-model-len: not here"),
         (["servers.personas.memory=null"], "card: the memory"),
