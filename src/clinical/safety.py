@@ -2,8 +2,11 @@
 
 English only: for any other language the interviewer's own safety stop is the only one. The words
 stand in `conf/lexicon/safety.yaml`. What is over, denied, told of others, imagined or a figure of
-speech is no danger. A wish to be dead, or a thought that the person says they would not act on, is
-a concern: to be explored, not to stop for. Rules of thumb over phrases, no clinical instrument.
+speech is no danger. A wish to be dead is a concern, to be explored and not to stop for, unless a
+time is named; so is wanting to die, or a thought of ending one's life, where it is said to be rare,
+fleeting or not to be acted on. Without that, both stop, as does a plain yes when asked. Who hurts
+the speaker counts where a person is named, or where only people do such a thing. Rules of thumb
+over phrases, no clinical instrument.
 """
 
 import re

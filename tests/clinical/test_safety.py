@@ -161,6 +161,60 @@ def test_a_thought_is_urgent_until_it_is_said_not_to_be_acted_on() -> None:
     assert urgent("Sometimes I think of it, and tonight I want to kill myself.") is True
 
 
+def test_a_wish_to_be_dead_is_a_concern_until_a_time_is_named() -> None:
+    assert urgent("I want to be dead.") is False
+    assert urgent("I want to be dead by the end of the month.") is True
+    assert urgent("Sometimes I want to die.") is False
+    assert urgent("I want to die.") is True
+    assert urgent("I am going to die tonight by my own decision.") is True
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("I have a gun and I'm going to shoot him tomorrow.", "harm_to_others"),
+        ("I'll stab my boss tomorrow.", "harm_to_others"),
+        ("The voices tell me to stab my neighbour and I will do it.", "harm_to_others"),
+        ("My chest hurts and my left arm has gone numb.", "acute_medical"),
+        ("My chest hurts, and my arm went numb.", "acute_medical"),
+    ],
+)
+def test_plain_words_stop(text: str, kind: Kind) -> None:
+    found = CHECK.danger(text)
+    assert found
+    assert (found.kind, found.urgent) == (kind, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'll shoot him an email tomorrow.",
+        "I'm going to shoot my film tomorrow.",
+        "My chest hurts when I cough.",
+        "My arm went numb, I had slept on it.",
+    ],
+)
+def test_the_same_words_of_something_else_are_no_danger(text: str) -> None:
+    assert urgent(text) is None
+
+
+@pytest.mark.parametrize("what", ["It", "The stove", "Sunlight", "The wool", "Grief"])
+@pytest.mark.parametrize(
+    "does", ["burned me yesterday", "hurts me", "is hurting me", "hits me", "won't let me go out"]
+)
+def test_only_a_person_hurts_the_speaker(what: str, does: str) -> None:
+    assert urgent(f"{what} {does}.") is None
+    for who in ("He", "My husband", "Someone", "My mother-in-law"):
+        assert urgent(f"{who} {does}.") is True
+
+
+def test_who_hurt_the_speaker_may_be_named_after_it() -> None:
+    assert urgent("I was hit by my husband again last night.") is True
+    assert urgent("I was hit by a wave of grief last night.") is None
+    assert urgent("I get hurt by what people say.") is None
+    assert urgent("I took my keys and left.") is None
+
+
 def test_hints_stop_only_together_and_not_in_an_everyday_matter() -> None:
     assert urgent("I watched the lake for the last time.") is None
     assert urgent("I watched the lake for the last time. My decision is made.") is True
