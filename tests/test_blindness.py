@@ -16,6 +16,7 @@ from terminal import ROOT, tacit
 
 from src.clinical.phrases import Lexicon
 from src.clinical.text import content_words, sentences, words
+from src.patients.cases import load_cases
 from src.patients.offline import load_lines, load_persons
 from src.prompts import load_yaml
 from src.steering.cues import GRADES, Cues
@@ -29,6 +30,8 @@ OTHERS = [
     ROOT / "prompts" / "rubric.yaml",
 ]
 """What else must share no run of words with a person's line."""
+SIGNS = ROOT / "conf" / "lexicon" / "diagnosis.yaml"
+SCRIPT = ROOT / "prompts" / "agent_script.yaml"
 CUE_WORDS_AT_MOST = 0.35
 CANARY_MARGIN = 0.06
 ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
@@ -46,6 +49,16 @@ def texts(content: object) -> Iterator[str]:
         yield content
 
 
+def said_in_cases() -> list[tuple[str, str]]:
+    """Return every line that an invented patient may say, each with the case's id."""
+    return [
+        (one.case.id, line)
+        for one in load_cases(ROOT / "conf" / "cases" / "invented")
+        if (played := one.profile)
+        for line in (played.opening, *(f.says for f in played.known), *played.denials.values())
+    ]
+
+
 def said() -> list[str]:
     """Return every line that an offline person may say."""
     lines = load_lines(ROOT / "conf" / "personas" / "offline_lines.yaml")
@@ -61,9 +74,10 @@ def runs_of(words: list[str]) -> set[Run]:
     return set(zip(words, words[1:], words[2:], strict=False))
 
 
-def cue_phrases() -> Iterator[str]:
-    content = yaml.safe_load(CUES.read_text(encoding="utf-8"))
-    named = content["words"]
+def cue_phrases(path: Path, names: str) -> Iterator[str]:
+    """Yield the phrases of a file; those below its key `names` stand in the others."""
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    named = content.get(names, {})
     for text in texts({key: value for key, value in content.items() if key != "reach"}):
         full = re.sub(r"<([a-z]+)>", lambda m: named[m.group(1)], " ".join(text.split()))
         yield from (phrase.strip() for phrase in full.split(";"))
@@ -104,6 +118,14 @@ def meets(cue: str, word: str) -> bool:
     return word.startswith(cue[:-1]) if cue.endswith("*") else word == cue
 
 
+def shared(line: str, cues: set[Run]) -> Iterator[str]:
+    """Yield the runs that a line has in common with cues, whose words may be stems."""
+    stemmed = [run for run in cues if any(word.endswith("*") for word in run)]
+    for run in runs_of(content_words(line)):
+        if run in cues or any(all(map(meets, cue, run)) for cue in stemmed):
+            yield " ".join(run)
+
+
 @pytest.fixture(scope="module")
 def lexicon() -> Lexicon:
     """Return every phrase by which the scorer grades an item."""
@@ -135,15 +157,27 @@ def test_no_line_shares_a_run_of_three_content_words_with_what_reads_it() -> Non
         for text in texts(yaml.safe_load(path.read_text(encoding="utf-8")))
         for run in runs_of(content_words(text))
     }
-    cues = {run for phrase in cue_phrases() for run in cue_runs(phrase)}
-    stemmed = [run for run in cues if any(word.endswith("*") for word in run)]
-    shared = [
-        f"{' '.join(run)!r} in {line!r}"
-        for line in said()
-        for run in runs_of(content_words(line))
-        if run in other or run in cues or any(all(map(meets, cue, run)) for cue in stemmed)
-    ]
-    assert not shared, "\n".join(shared)
+    cues = {run for phrase in cue_phrases(CUES, "words") for run in cue_runs(phrase)}
+    found = [f"{run} in {line!r}" for line in said() for run in shared(line, cues | other)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("path", "names"), [(SIGNS, "names"), (SCRIPT, "")])
+def test_no_patient_of_a_case_shares_a_run_with_what_asks_or_diagnoses(
+    path: Path, names: str
+) -> None:
+    cues = {run for phrase in cue_phrases(path, names) for run in cue_runs(phrase)}
+    lines = said_in_cases()
+    found = [f"{run} in {case}: {line!r}" for case, line in lines for run in shared(line, cues)]
+    assert lines
+    assert cues
+    assert not found, "\n".join(found)
+
+
+def test_a_line_that_repeats_a_phrase_is_found() -> None:
+    cues = cue_runs("(wake|woke) hours? early monday*")
+    assert list(shared("I woke so early on Mondays.", cues)) == ["woke early mondays"]
+    assert not list(shared("On Mondays I was up before the birds.", cues))
 
 
 def test_cues_lay_hold_of_at_most_35_percent_of_a_lines_content_words(lexicon: Lexicon) -> None:
