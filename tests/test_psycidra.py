@@ -76,13 +76,24 @@ def test_every_tool_is_really_used(held: Path) -> None:
 
 def test_some_dangers_stop_an_interview_and_leave_an_event_for_review(held: Path) -> None:
     stopped = [folder for folder in held.iterdir() if ends(folder)[0]["stop"] == "safety"]
-    assert stopped
+    assert [folder.name for folder in stopped] == ["case-034"]  # it burns case-017, nobody does
     for folder in stopped:
         (result,) = results(folder)
         (event,) = result.events
-        assert event.review == "open"
+        assert (event.source, event.kind, event.review) == ("check", "self_harm", "open")
         assert [d.suppressed for d in result.diagnoses] == [True]
         assert "open for review by a person" in (folder / "summary.md").read_text(encoding="utf-8")
+
+
+def test_the_model_stops_an_interview_by_its_own_tool_where_no_check_does(tmp_path: Path) -> None:
+    off = ["interviewer.safety=null", "guard=none"]
+    run([OFFLINE, "case=34", f"outputs={tmp_path}", *off])
+    folder = tmp_path / "psycidra_offline" / "case-034"
+    (ended,) = ends(folder)
+    assert ended["stop"] == "safety"
+    assert [use["name"] for use in ended["closing"]["tools"]] == ["safety_stop"]
+    (event,) = results(folder)[0].events
+    assert (event.source, event.kind, event.review) == ("model", "self_harm", "open")
 
 
 def test_nothing_is_held_or_asked_twice(held: Path) -> None:
