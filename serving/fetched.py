@@ -53,6 +53,15 @@ def fetched_in(folder: Path) -> Fetched | None:
         raise InputError(f"{shown(path)}: {one_line(error)}") from error
 
 
+def refuse_fetched(folder: Path) -> None:
+    """Raise an `InputError` for a folder that was fetched: what is trained must not replace it."""
+    if (folder / ORIGIN).exists():
+        raise InputError(
+            f"{shown(folder)}: was fetched, and is not replaced; train with out=FOLDER, and serve "
+            "that with adapters=FOLDER"
+        )
+
+
 def put_in_place(draft: Path, folder: Path, fetched: Fetched) -> None:
     """Make a gathered adapter the one that is served; whenever this ends, none is half there."""
     former = folder.with_name(f".{folder.name}.former")

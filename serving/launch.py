@@ -17,7 +17,14 @@ from serving import cards
 from serving.cached import copy_of, held, model_path
 from serving.cards import Card
 from serving.command_line import VISIBLE, commands, shell_line
-from serving.lora import Adapter, find_adapters, highest_rank, refuse_another_base
+from serving.installed import refuse_another_vllm
+from serving.lora import (
+    Adapter,
+    find_adapters,
+    highest_rank,
+    refuse_a_namesake,
+    refuse_another_base,
+)
 from serving.memory import interviews, shares
 from serving.server import ServerCommand
 from serving.settings import LaunchSettings, ServerSettings
@@ -40,6 +47,7 @@ def launch(arguments: Sequence[str]) -> None:
             sys.stdout.write(shell_line(printed) + "\n")
         return
     _refuse_no_python(settings)
+    refuse_another_vllm(settings)
     found = _cards(settings)
     if found:
         settings = _for_card(settings, found)
@@ -91,7 +99,8 @@ def _adapters(settings: LaunchSettings) -> tuple[Adapter, ...]:
     adapters = find_adapters(settings.adapters, settings.personas)
     for server in bases:
         refuse_another_base(adapters, server.model, _width(server))
-        for line in differences(adapters, model_path(server.model), server.revision):
+        lines = refuse_a_namesake(adapters, server.model)
+        for line in [*lines, *differences(adapters, model_path(server.model), server.revision)]:
             sys.stderr.write(f"{line}\n")
     return adapters
 
@@ -117,7 +126,8 @@ def _refuse_no_python(settings: LaunchSettings) -> None:
     python = ROOT / settings.python
     if not python.exists():
         raise ServerError(
-            f"{settings.python}: not there; install vLLM first (README), or give python=PATH"
+            f"{settings.python}: not there; make setup-serving-gpu installs vLLM for GPUs, "
+            "make setup-serving for CPUs (serving/README.md), or give python=PATH"
         )
 
 

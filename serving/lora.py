@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from serving.cached import is_repository
 from src.errors import InputError
 from src.prompts import located, one_line, shown
 
@@ -140,6 +141,26 @@ def refuse_another_base(adapters: Sequence[Adapter], model: str, width: int | No
                 f"{shown(adapter.folder)}: made for a model of width {adapter.width}, {model} has "
                 f"{width}; serve the model that it was made for, or name others by adapters=FOLDER"
             )
+
+
+def refuse_a_namesake(adapters: Sequence[Adapter], model: str) -> list[str]:
+    """Return a warning for each adapter that names another repository as its base.
+
+    Another one of the same publisher is another model, an `InputError`; another publisher's may be
+    a copy of this one. What is no repository of the hub is not compared.
+    """
+    lines = []
+    for adapter in adapters:
+        base = adapter.config.base_model_name_or_path or ""
+        if base.lower() == model.lower() or not (is_repository(base) and is_repository(model)):
+            continue
+        told = f"{shown(adapter.folder)}: made for {base}, not for {model}"
+        if base.partition("/")[0].lower() == model.partition("/")[0].lower():
+            raise InputError(
+                f"{told}; serve the model that it was made for, or name others by adapters=FOLDER"
+            )
+        lines.append(f"{told}; it answers well only if they are one model")
+    return lines
 
 
 def allowed_rank(rank: int) -> int | None:

@@ -185,7 +185,7 @@ def _hand_over(python: str, arguments: Sequence[str]) -> None:
     if lacking:
         raise ServerError(
             f"{python}: no Python with huggingface_hub; install the serving environment first "
-            "(serving/README.md), or give python=PATH"
+            "(serving/README.md, Installing), or give python=PATH"
         )
     places = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, **QUIET, "PYTHONPATH": places}

@@ -16,7 +16,7 @@ class LifecycleSettings(Settings):
     """How a server is started, watched and ended."""
 
     host: str | None
-    """Address to listen at; null: 127.0.0.1 without Slurm, the node's name within a job."""
+    """Address to listen at; null: 127.0.0.1 without Slurm, 0.0.0.0 within a job."""
     start_timeout: Seconds
     """Longest time from the start to the first generated token."""
     idle_shutdown: Seconds | None

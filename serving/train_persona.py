@@ -16,6 +16,7 @@ from rich.table import Table
 
 from serving.base import base_folder
 from serving.dialogues import Dialogue, Example, dialogues_of, split, windows
+from serving.fetched import refuse_fetched
 from serving.lessons import (
     BASE,
     TRAINING,
@@ -57,6 +58,8 @@ def train(arguments: Sequence[str]) -> None:
     digests = {lesson.subject: lesson.digest for lesson in lessons}
     owed = [one for one in lessons if finished(one.folder, one.digest) is None]
     out = config.folder(settings.out)
+    for lesson in owed:
+        refuse_fetched(lesson.folder)
     losses = measured(out, digests)
     if owed or losses is None:
         losses = Classroom(settings, lessons).measure(owed)

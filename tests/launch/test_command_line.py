@@ -13,7 +13,7 @@ from terminal import ROOT
 
 from serving.command_line import commands
 from serving.launch import launch
-from serving.lora import find_adapters
+from serving.lora import find_adapters, refuse_a_namesake
 from serving.settings import LaunchSettings
 from src import config
 from src.errors import InputError
@@ -234,6 +234,28 @@ def test_an_adapter_made_for_another_model_is_refused(tmp_path: Path, printed: P
     shaped_weights(adapter(tmp_path / "small", "persona-07"), 576)
     with pytest.raises(InputError, match=r"persona-07: made for a model of width 576, .* has 4096"):
         printed(*PERSONAS, f"adapters={tmp_path / 'small'}")
+
+
+def test_an_adapter_of_another_model_of_one_publisher_is_refused(
+    tmp_path: Path, printed: Print
+) -> None:
+    for number, base in enumerate(("Llama-3.1-8B-Instruct", "Meta-Llama-3-8B"), start=1):
+        folder = tmp_path / str(number)
+        adapter(folder, "persona-07", base_model_name_or_path=f"meta-llama/{base}")
+        with pytest.raises(InputError, match=rf"persona-07: made for meta-llama/{base}, not for"):
+            printed(*PERSONAS, f"adapters={folder}")
+
+
+def test_an_adapter_made_for_another_publishers_copy_is_served_with_a_warning(
+    tmp_path: Path,
+) -> None:
+    model = "meta-llama/Meta-Llama-3-8B-Instruct"
+    adapter(tmp_path, "persona-07", base_model_name_or_path="unsloth/llama-3-8b-Instruct")
+    adapter(tmp_path, "persona-08", base_model_name_or_path=model)
+    adapter(tmp_path, "persona-09", base_model_name_or_path="/scratch/llama")
+    (line,) = refuse_a_namesake(find_adapters(tmp_path), model)
+    assert "persona-07: made for unsloth/llama-3-8b-Instruct, not for meta-llama" in line
+    assert refuse_a_namesake(find_adapters(tmp_path), "models/smollm2") == []
 
 
 def test_the_width_of_a_model_in_a_folder_is_read_there(tmp_path: Path, printed: Print) -> None:

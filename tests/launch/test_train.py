@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from personas_on_disk import adapter
 from terminal import ROOT
 
 from serving.base import base_folder
@@ -22,6 +23,7 @@ from serving.dialogues import (
     split,
     windows,
 )
+from serving.fetched import Fetched, refuse_fetched
 from serving.lessons import (
     BASE,
     Losses,
@@ -32,7 +34,7 @@ from serving.lessons import (
     measured,
     no_better,
 )
-from serving.train_persona import card
+from serving.train_persona import card, train
 from serving.training import TrainSettings
 from src import config
 from src.errors import InputError
@@ -294,6 +296,33 @@ def test_an_adapter_is_reused_only_where_it_is_of_the_same_digest(tmp_path: Path
     (tmp_path / "training.json").write_text(trained().model_dump_json(), encoding="utf-8")
     assert finished(tmp_path, "0" * 16) == trained()
     assert finished(tmp_path, "1" * 16) is None
+
+
+def test_an_adapter_that_was_fetched_is_not_replaced(tmp_path: Path) -> None:
+    refuse_fetched(tmp_path / "persona-07")
+    folder = adapter(tmp_path, "persona-07")
+    refuse_fetched(folder)
+    for content in ("{}", fetched().model_dump_json()):  # whole or not, it is none of ours
+        (folder / "origin.json").write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match=r"persona-07: was fetched.* adapters=FOLDER"):
+            refuse_fetched(folder)
+
+
+def test_training_into_fetched_adapters_is_refused_before_anything_is_loaded(
+    base: Path, tmp_path: Path
+) -> None:
+    journal(tmp_path / "run", samples=4)
+    (subject,) = dialogues_of(tmp_path / "run")
+    folder = adapter(tmp_path / "adapters", subject)
+    (folder / "origin.json").write_text(fetched().model_dump_json(), encoding="utf-8")
+    told = [f"from={tmp_path / 'run'}", f"out={folder.parent}", f"base.path={base}", "persona=all"]
+    with pytest.raises(InputError, match=f"{subject}: was fetched"):
+        train(told)
+    assert (folder / "adapter_model.safetensors").read_text(encoding="utf-8") == "weights"
+
+
+def fetched() -> Fetched:
+    return Fetched(adapter="org/adapter", revision="a" * 40, licence=None, files={})
 
 
 def test_losses_are_those_of_exactly_these_adapters(tmp_path: Path) -> None:

@@ -87,3 +87,9 @@ def test_the_cache_that_vllm_wants_for_a_start_is_the_one_computed() -> None:
         )
         computed = need(chosen.servers["gemma"], 0).start
         assert computed / GIB == pytest.approx(size / GIB, rel=3e-3)
+
+
+def test_vllm_finds_the_lock_without_the_projects_other_packages() -> None:
+    script = "import serving.lock, sys; print('READ', serving.lock.Lock, 'pydantic' in sys.modules)"
+    ((_, line),) = vllm(script)
+    assert line == "<class 'serving.lock.Lock'> False"
