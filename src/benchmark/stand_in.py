@@ -102,16 +102,16 @@ def _run(arguments: Sequence[str], *, seconds: float, files: int) -> dict[str, A
         if passed > seconds:
             process.kill()
             raise ServerError(f"src.run did not end within {seconds:g} s")
-        now = _looked(process.pid, passed)
+        now = _looked(process.pid)
         most = {key: max(most[key], now.get(key, 0)) for key in most}
         time.sleep(LOOKS_EVERY)
     if process.returncode not in {0, 1}:  # 1: too few valid interviews, which a soak may leave
         raise ServerError(f"src.run ended with {process.returncode}: {process.stderr.read()}")
     process.stderr.close()
-    return most
+    return most | {"waited": most["waited"] / (time.monotonic() - began)}
 
 
-def _looked(pid: int, passed: float) -> dict[str, float]:
+def _looked(pid: int) -> dict[str, float]:
     """Return what a process takes at this moment, as Linux tells."""
     own = Path(f"/proc/{pid}")
     try:
@@ -120,7 +120,7 @@ def _looked(pid: int, passed: float) -> dict[str, float]:
         return {
             "memory_mb": int(status["VmHWM"].split()[0]) / 1000,
             "files": len(list((own / "fd").iterdir())),
-            "waited": waited / 1e9 / max(passed, 1e-9),
+            "waited": waited / 1e9,
         }
     except (OSError, KeyError, ValueError):  # it has just ended
         return {}
