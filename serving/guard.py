@@ -4,9 +4,10 @@
 
 Starts the program in a process group of its own. Once standard input ends, because the launcher
 closed it or is dead, however it died, the program is told to end; after GRACE seconds, or when it
-has ended by itself, what is left of all that it started is killed. Ends with the program's exit
-code. A file to be run, not imported: it knows the standard library alone, so that it starts at
-once and needs no working directory.
+has ended by itself, what is left of all that it started is killed. Should this process be killed
+itself, the program is told to end. Ends with the program's exit code. A file to be run, not
+imported: it knows the standard library alone, so that it starts at once and needs no working
+directory.
 """
 
 import contextlib
@@ -17,8 +18,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+DIE_WITH_THE_PARENT = 1
+"""Linux's PR_SET_PDEATHSIG: the signal that a process gets when the one that started it is gone."""
 ADOPT_ORPHANS = 36
 """Linux's PR_SET_CHILD_SUBREAPER: whoever loses its parent below this process becomes its child."""
 POLL = 0.05
@@ -29,9 +33,10 @@ def main(grace: float, program: list[str]) -> int:
     """Return the program's exit code, 128 + n after signal n."""
     for number in HEEDED_BY_THE_LAUNCHER:  # a handler, since SIG_IGN would be inherited
         signal.signal(number, lambda *_: None)
-    ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 1, 0, 0, 0)
+    control = ctypes.CDLL(None).prctl
+    control(ADOPT_ORPHANS, 1, 0, 0, 0)
     try:
-        leader = subprocess.Popen(program, stdin=subprocess.DEVNULL, start_new_session=True)
+        leader = _started(program, control)
     except OSError as error:
         sys.stderr.write(f"{program[0]}: cannot be started: {error.strerror}\n")
         return 127
@@ -51,6 +56,23 @@ def main(grace: float, program: list[str]) -> int:
         time.sleep(POLL)
     code = leader.wait()
     return code if code >= 0 else 128 - code
+
+
+def _started(program: list[str], control: Callable[..., int]) -> subprocess.Popen[bytes]:
+    """Start the program so that it is told to end, too, when this process is killed."""
+    own = os.getpid()
+
+    def follow() -> None:
+        control(DIE_WITH_THE_PARENT, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != own:  # killed in between
+            os._exit(128 + signal.SIGTERM)
+
+    return subprocess.Popen(
+        program,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=follow,  # noqa: PLW1509 - this process has a single thread
+    )
 
 
 def _children(leader: int) -> list[int]:

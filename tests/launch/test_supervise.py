@@ -230,6 +230,21 @@ def test_when_the_launcher_is_killed_its_servers_end(tmp_path: Path) -> None:
         until(lambda: not run.left())
 
 
+def test_when_the_guard_is_killed_the_server_ends(tmp_path: Path) -> None:
+    with launcher(tmp_path, command("gemma")) as run:
+        run.when("ready")
+        (guard,) = (pid for pid in run.left() if b"guard.py" in line_of(pid))
+        os.kill(guard, signal.SIGKILL)
+        code, _, err = run.ended(seconds=5)
+        assert code == 3
+        assert "gemma: the server " in err
+        until(lambda: not run.left())
+
+
+def line_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 def test_a_second_start_of_a_server_that_is_there_is_refused(tmp_path: Path) -> None:
     publish(tmp_path / "endpoints", endpoint(pid=os.getpid()))
     with launcher(tmp_path, command("gemma")) as run:
