@@ -9,7 +9,7 @@ from itertools import chain
 
 from rich.table import Table
 
-from src.errors import ModelFailed
+from src.errors import ModelFailed, TacitError
 from src.interview.roles import Diagnoser
 from src.interview.views import tagged
 from src.llm.ledger import Ledger
@@ -135,13 +135,22 @@ async def diagnosed(
     wanted: Sequence[Reading],
     known: Sequence[Diagnosis],
     diagnoser_for: Callable[[int], Diagnoser],
-) -> list[Diagnosis]:
-    """Return a diagnosis of each reading; what is known of the same words is not asked again."""
-    new = await asyncio.gather(*(_diagnosed(r, diagnoser_for) for r in owed(wanted, known)))
+) -> tuple[list[Diagnosis], TacitError | None]:
+    """Return a diagnosis of each reading; what is known of the same words is not asked again.
+
+    Where something ends the run, what came before it is returned beside the error.
+    """
+    jobs = [_diagnosed(r, diagnoser_for) for r in owed(wanted, known)]
+    outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+    new = [outcome for outcome in outcomes if isinstance(outcome, Diagnosis)]
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    ending = next((error for error in errors if isinstance(error, TacitError)), None)
+    if ending is None and errors:
+        raise errors[0]
     stopped = [reading.diagnosis(suppressed=True) for reading in wanted if reading.suppressed]
     asked = {(d.sample, d.transcript) for d in (*new, *stopped)}
     kept = [d for d in known if d.findings and (d.sample, d.transcript) not in asked]
-    return sorted([*kept, *new, *stopped], key=lambda d: (d.sample, d.exchanges))
+    return sorted([*kept, *new, *stopped], key=lambda d: (d.sample, d.exchanges)), ending
 
 
 async def _diagnosed(reading: Reading, diagnoser_for: Callable[[int], Diagnoser]) -> Diagnosis:
@@ -199,6 +208,18 @@ def case_result(
         problems=problems_of(ended),
         diagnoses=tuple(diagnoses),
     )
+
+
+def shortfall_of(result: CaseResult, failed: Sequence[Failure]) -> str | None:
+    """Return why nothing can be read from a subject's interviews; None: something can."""
+    if result.n_held == 0:
+        kinds = ", ".join(f"{kind} {n}" for kind, n in Counter(f.kind for f in failed).items())
+        again = "; retry_failed=true holds them again" if failed else ""
+        return f"0/{result.n_planned} interviews were held{f': {kinds}' if kinds else ''}{again}"
+    if any(d.findings or d.suppressed for d in result.diagnoses):
+        return None
+    kinds = ", ".join({d.failure.kind: "" for d in result.diagnoses if d.failure})
+    return f"none of its interviews is diagnosed ({kinds}); the same command tries again"
 
 
 def case_lines(result: CaseResult) -> list[str]:

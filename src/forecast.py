@@ -210,7 +210,8 @@ def _prices(forecast: Forecast) -> list[str]:
     one = forecast.of({0: samples})
     efforts = "".join(f", {role} effort {e.effort}" for role, e in one.roles.items() if e.effort)
     priced = f"{dollars(one.cost)} at the prices of {forecast.prices.as_of}{efforts}"
-    lines = [f"One persona, {samples} interviews: {priced}; {PAPER}"]
+    paper = "" if settings.of_cases else f"; {PAPER}"
+    lines = [f"One subject, {samples} interviews: {priced}{paper}"]
     for role, names in forecast.names.items():
         others = [(n, forecast.of({0: samples}, chosen={role: n}).roles[role]) for n in names]
         if len(others) > 1:

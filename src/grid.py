@@ -23,8 +23,6 @@ class GridRun:
 
     name: str
     arguments: tuple[str, ...]
-    first: bool
-    """Whether it holds the interviews; the others answer from them."""
 
 
 def grid_of(arguments: Sequence[str]) -> list[GridRun]:
@@ -55,7 +53,8 @@ def _runs(
     experiment: str, model: str, analysts: Sequence[str], rest: Sequence[str]
 ) -> list[GridRun]:
     name = f"{experiment}-{model}" if model else experiment
-    common = [f"experiment={experiment}", f"run={name}", *rest]
+    frozen = [f"{a}/{name}" if a.startswith("frozen=") else a for a in rest]  # each by its own
+    common = [f"experiment={experiment}", f"run={name}", *frozen]
     common += [f"backbone=[{model}]"] if model else []
     return [
         GridRun(
@@ -65,7 +64,6 @@ def _runs(
                 *([f"analyst={analyst}"] if analyst else []),
                 *([] if number == 0 else ["only=analysis"]),
             ),
-            first=number == 0,
         )
         for number, analyst in enumerate(analysts)
     ]

@@ -45,13 +45,18 @@ def read_text(path: str | Path) -> str:
     """
     place = located(path)
     if place.is_dir():
-        files = sorted(f for f in place.rglob("*") if f.is_file() and not f.name.startswith("."))
-        return "".join(f"=== {f.relative_to(place)}\n{read_text(f)}\n" for f in files)
+        parts = (f"=== {f.relative_to(place)}\n{read_text(f)}\n" for f in files_below(place))
+        return "".join(parts)
     try:
         return place.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise InputError(f"{path}: cannot be read ({reason})") from error
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return the files of a folder and of those in it, hidden ones left out."""
+    return sorted(f for f in folder.rglob("*") if f.is_file() and not f.name.startswith("."))
 
 
 def sha256(path: str | Path) -> str:

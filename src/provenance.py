@@ -10,7 +10,7 @@ from pathlib import Path
 from src import config
 from src.errors import InputError
 from src.llm.servers import Asked, Servers
-from src.prompts import ROOT, located, read_text, sha256
+from src.prompts import ROOT, files_below, located, read_text, sha256
 from src.settings import RunSettings
 from src.store import INPUTS, InputCopy, Manifest, SubjectFolder, digest_of, subject_folders
 
@@ -46,10 +46,15 @@ def manifests_of(
     settings: RunSettings, servers: Servers, subjects: Sequence[str], root: Path
 ) -> tuple[dict[str, Manifest], dict[str, str]]:
     """Return each subject's manifest, and the texts to copy beside it by file name."""
-    files, texts = {}, {}
+    files: dict[str, InputCopy] = {}
+    texts: dict[str, str] = {}
     for key, file in config.files(settings).items():
-        name = f"{key}{Path(file.path).suffix or '.txt'}"
-        texts[name] = read_text(file.path)
+        place = located(file.path)
+        name = key if place.is_dir() else f"{key}{Path(file.path).suffix}"
+        if place.is_dir():
+            texts |= {f"{name}/{f.relative_to(place)}": read_text(f) for f in files_below(place)}
+        else:
+            texts[name] = read_text(file.path)
         files[key] = InputCopy(path=file.path, sha256=sha256(file.path), copy_name=name)
     plain = settings.model_dump(mode="json", by_alias=True)
     identity = {
@@ -93,8 +98,11 @@ def _players(by_role: Mapping[str, str]) -> dict[str, str]:
     return {role: value for role, value in by_role.items() if role != ANALYST}
 
 
-def refuse_unfrozen(settings: RunSettings, manifest: Manifest) -> None:
-    """Raise an `InputError` unless all but the cases is as in the run that `frozen` names."""
+def refuse_unfrozen(settings: RunSettings, manifest: Manifest, result: str | None) -> None:
+    """Raise an `InputError` unless all but the cases is as in the finished run `frozen` names.
+
+    `result`: the name of the analyst's result, which every subject there must have.
+    """
     if settings.frozen is None:
         return
     folder = located(settings.frozen)
@@ -111,6 +119,12 @@ def refuse_unfrozen(settings: RunSettings, manifest: Manifest) -> None:
         raise InputError(
             f"frozen={settings.frozen}: {key} was {was.get(key, 'absent')[:24]} there, is "
             f"{now.get(key, 'absent')[:24]} now; a held-out cohort runs with what was frozen alone"
+        )
+    without = [f.path.name for f in subject_folders(folder) if result and not f.has_result(result)]
+    if without:
+        raise InputError(
+            f"frozen={settings.frozen}: {without[0]} has no result of this analyst; finish that "
+            "run with the analyst's final settings first"
         )
 
 
@@ -144,7 +158,7 @@ def settings_to_repeat(folder: str, overrides: Sequence[str]) -> tuple[RunSettin
     differences = []
     for key, copy in held.files.items():
         now = located(copy.path)
-        if not now.is_file() or sha256(now) != copy.sha256:
+        if not now.exists() or sha256(now) != copy.sha256:
             _set(plain, key, str(place / INPUTS / copy.copy_name))
             differences.append(f"{copy.path} is not as it was: the run's own copy is used")
     settings = config.validated(config.changed(plain, overrides), RunSettings)

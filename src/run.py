@@ -21,7 +21,7 @@ from rich.table import Table
 
 from src import build, command, config
 from src.diagnosing import CaseResult, case_lines, case_table
-from src.errors import DiskError, InputError, TooFewInterviews
+from src.errors import DiskError, InputError, ServerError, TooFewInterviews
 from src.forecast import show_forecast, taken
 from src.grid import grid_of
 from src.interview.batch import StopRequest, hold_all
@@ -39,9 +39,9 @@ from src.provenance import (
 )
 from src.readiness import longest_prompts, refuse_too_small, server_checks
 from src.records import INTENDED_USE, Call
-from src.settings import RunSettings
+from src.settings import ReportSettings, RunSettings
 from src.store import SubjectFolder
-from src.subject import SubjectRun, owed_samples, owes_diagnoses
+from src.subject import SubjectRun, owed_samples, owes_diagnoses, report_name
 from src.summary import SubjectResult, answer_lines, table, what_went_wrong
 
 SPARE_FILES = 32
@@ -56,16 +56,18 @@ def run(arguments: Sequence[str]) -> None:
     if not parts:
         run_one(arguments)
         return
-    short: TooFewInterviews | None = None
+    for part in parts:  # every part is refused before the first one spends anything
+        build.Casting(read(part.arguments)[0])
+    ended: TooFewInterviews | ServerError | None = None
     for part in parts:
         sys.stdout.write(f"\n== {part.name}: {' '.join(part.arguments)}\n")
         try:
             run_one(part.arguments)
-        except TooFewInterviews as error:  # the other parts can be answered all the same
+        except (TooFewInterviews, ServerError) as error:  # the others can be answered all the same
             sys.stderr.write(f"tacit: {part.name}: {error}\n")
-            short = error
-    if short is not None:
-        raise short
+            ended = error
+    if ended is not None:
+        raise ended
 
 
 def run_one(arguments: Sequence[str]) -> None:
@@ -122,7 +124,10 @@ async def _hold_and_answer(
             )
         )
         names, notes = build.subjects(settings, servers, root)
-        refuse_unfrozen(settings, manifests_of(settings, servers, names[:1], root)[0][names[0]])
+        about = settings.analyst
+        reports = report_name(about, settings) if isinstance(about, ReportSettings) else None
+        first = manifests_of(settings, servers, names[:1], root)[0][names[0]]
+        refuse_unfrozen(settings, first, reports)
         if servers.services:
             _refuse_unpriced(settings, servers, prices)
             longest = longest_prompts(settings, words_max=casting.words_max)
@@ -139,6 +144,7 @@ async def _hold_and_answer(
                 folder=root / name,
                 watch=watch,
                 allowance=allowance,
+                stop=stop,
             )
             for name in names
         ]
@@ -187,10 +193,11 @@ async def _hold(settings: RunSettings, subjects: Sequence[SubjectRun], stop: Sto
         owed = chain.from_iterable(subject.owed() for subject in subjects)
         limits = settings.limits
         await hold_all(owed, interviews=limits.interviews, deadline=limits.deadline, stop=stop)
-    rest = [s for s in subjects if s.answer is None and s.shortfall is None]
-    await asyncio.gather(
-        *(subject.analyse() for subject in rest)
-    )  # those of which nothing was owed
+    unowed = [s for s in subjects if s.answer is None and s.shortfall is None]
+    outcomes = await asyncio.gather(*(s.analyse() for s in unowed), return_exceptions=True)
+    for error in outcomes:  # all have come to rest: what could be answered is written
+        if isinstance(error, BaseException):
+            raise error
 
 
 def _introduce(console: Console, servers: Servers, notes: Sequence[str]) -> None:

@@ -212,6 +212,10 @@ class SubjectFolder:
         """Mark everything held so far of a sample as superseded; it stays in the journal."""
         await self._journal.append({"tag": "redo", "sample": sample, "reason": reason})
 
+    def has_result(self, name: str) -> bool:
+        """Whether an analyst's result is there."""
+        return (self.path / RESULTS / f"{name}.json").exists()
+
     def read_result(self, name: str, form: type[Form]) -> Form | None:
         """Return an analyst's result; None where there is none of this form."""
         path = self.path / RESULTS / f"{name}.json"
@@ -232,7 +236,7 @@ class SubjectFolder:
 
     def _replace(self, name: str, text: str) -> Path:
         path = self.path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with draft.open("w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
 """One subject of a run: what is owed of it, and its answer once nothing is."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +17,10 @@ from src.diagnosing import (
     held,
     owed,
     readings,
+    shortfall_of,
 )
 from src.errors import TooFewInterviews
-from src.interview.batch import Owed
+from src.interview.batch import Owed, StopRequest
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices, ledger_of
 from src.llm.servers import Servers
@@ -42,6 +43,7 @@ class SubjectRun:
         folder: Path,
         watch: Watch,
         allowance: Allowance,
+        stop: StopRequest,
     ) -> None:
         """Take the subject's folder; its name is the subject's."""
         self.subject = folder.name
@@ -50,7 +52,7 @@ class SubjectRun:
         self.shortfall: str | None = None
         """Why there is no answer, where the interviews were too few."""
         self._settings, self._casting, self._servers = settings, casting, servers
-        self._watch, self._allowance = watch, allowance
+        self._watch, self._allowance, self._stop = watch, allowance, stop
         self._left = 0
 
     def has_ended(self, sample: int) -> bool:
@@ -82,7 +84,9 @@ class SubjectRun:
                     self.subject,
                     n,
                     servers=self._servers,
-                    book=SampleBook(self.folder, n, self._watch, self._allowance),
+                    book=SampleBook(
+                        self.folder, n, self._watch, self._allowance, refuse=lambda: None
+                    ),
                 ),
                 turns=state.turns,
                 keep_turn=partial(self._keep_turn, n),
@@ -126,22 +130,25 @@ class SubjectRun:
 
     async def _diagnose(self, about: ReportSettings, ended: Sequence[Interview]) -> None:
         """Report on each interview, and write result and summary."""
-        known = self.folder.read_result(result_name(about), CaseResult)
+        name = report_name(about, self._settings)
+        known = self.folder.read_result(name, CaseResult)
         there = held(ended)
-        found = await diagnosed(
+        found, ending = await diagnosed(
             readings(there, about),
             current(there, known.diagnoses if known else ()),
             lambda sample: self._casting.diagnoser(
                 self.subject,
                 sample,
                 servers=self._servers,
-                book=SampleBook(self.folder, sample, self._watch, self._allowance),
+                book=SampleBook(
+                    self.folder, sample, self._watch, self._allowance, refuse=self._stop.refuse_more
+                ),
             ),
         )
         calls, unknown = self.folder.calls()
         file = self._casting.case(self.subject)
         service = self._servers.services.get("analyst")
-        self.answer = case_result(
+        result = case_result(
             ended,
             found,
             settings=self._settings,
@@ -152,8 +159,12 @@ class SubjectRun:
             ledger=ledger_of(calls, load_yaml(self._settings.price_list, Prices), unknown=unknown),
             manifest=self.folder.manifest(),
         )
-        self.folder.write_result(result_name(about), self.answer.model_dump(mode="json"))
-        self.folder.write_summary(case_page(self.answer))
+        self.folder.write_result(name, result.model_dump(mode="json"))
+        self.folder.write_summary(case_page(result))
+        if ending is not None:
+            raise ending
+        self.answer = result
+        self.shortfall = shortfall_of(result, [i.failure for i in ended if i.failure])
 
     async def _keep_turn(self, sample: int, turn: Turn) -> None:
         await self.folder.keep_turn(sample, turn)
@@ -167,10 +178,24 @@ class SubjectRun:
             await self.analyse()
 
 
-def result_name(about: AnalystSettings | ReportSettings) -> str:
-    """Return the name of an analyst's result: another prompt or model is another analyst."""
-    chosen = {key: str(value) for key, value in about.model_dump(exclude={"prefixes"}).items()}
-    chosen |= {key: sha256(file.path) for key, file in config.files(about).items()}
+def result_name(about: AnalystSettings) -> str:
+    """Return the name of an analyst's result: other settings are another analyst."""
+    chosen = {key: str(value) for key, value in about.model_dump().items()}
+    return f"{chosen['kind']}-{digest_of(chosen)[:8]}"
+
+
+def report_name(about: ReportSettings, settings: RunSettings) -> str:
+    """Return the name of a diagnoser's result: another prompt, model or language is another one.
+
+    Which interviews it reads beside the whole ones makes no other.
+    """
+    plain = about.model_dump(exclude={"prefixes", "include_stopped"})
+    chosen = {key: str(value) for key, value in plain.items()} | {
+        key: sha256(file.path) for key, file in config.files(about).items()
+    }
+    chosen["language"] = settings.language.report
+    models = [settings.models[name] for name in getattr(about, "models", ())]
+    chosen["asked"] = ", ".join(f"{model.name} {model.effort}" for model in models)
     return f"{chosen['kind']}-{digest_of(chosen)[:8]}"
 
 
@@ -179,7 +204,7 @@ def owes_diagnoses(settings: RunSettings, folder: SubjectFolder) -> bool:
     about = settings.analyst
     if not isinstance(about, ReportSettings):
         return False
-    known = folder.read_result(result_name(about), CaseResult)
+    known = folder.read_result(report_name(about, settings), CaseResult)
     ended = [s.ended for n, s in folder.load().items() if n <= settings.samples and s.ended]
     return bool(owed(readings(held(ended), about), known.diagnoses if known else ()))
 
@@ -199,12 +224,21 @@ class SampleBook:
     """Where one sample's calls are written down."""
 
     def __init__(
-        self, folder: SubjectFolder, sample: int, watch: Watch, allowance: Allowance
+        self,
+        folder: SubjectFolder,
+        sample: int,
+        watch: Watch,
+        allowance: Allowance,
+        *,
+        refuse: Callable[[], None],
     ) -> None:
+        """Take what raises where nothing more is to be begun."""
+        self._refuse = refuse
         self._folder, self._sample = folder, sample
         self._watch, self._allowance = watch, allowance
 
     def asked(self, role: str, turn: int) -> None:
+        self._refuse()
         self._allowance.refuse_more()
         self._folder.note_asked(self._sample, role, turn)
 

@@ -42,7 +42,8 @@ def test_every_option_of_every_group_composes_and_validates(option: str) -> None
     group, _, name = option.partition("=")
     if group == "models":  # what is described beside it plays no part
         option = f"models=[{name}]"
-    experiment = "psycidra_offline" if group == "cohort" else "offline"
+    of_cases = group == "cohort" or name in {"agent", "agent_offline", "direct", "none"}
+    experiment = "psycidra_offline" if of_cases and group != "analyst" else "offline"
     config.read_settings("config", RunSettings, [f"experiment={experiment}", option, "frozen=run"])
 
 

@@ -161,6 +161,7 @@ async def hold(run: RunSettings, servers: Servers, batch: Batch, *, salt: str) -
                 folder=root / subject,
                 watch=Watch(Console(file=StringIO()), prices),
                 allowance=Allowance(prices, cost=None, tokens=None),
+                stop=StopRequest(),
             )
             for subject in names
         ]

@@ -164,7 +164,7 @@ def load_cases(path: str | Path) -> tuple[CaseFile, ...]:
 
 def load_records(path: str | Path) -> tuple[Case, ...]:
     """Return the cases of a JSONL file, in its order; every line that is refused is named."""
-    lines = enumerate(read_text(path).splitlines(), 1)
+    lines = enumerate(read_text(path).removesuffix("\n").split("\n"), 1)
     cases = [_record(path, number, line) for number, line in lines if line.strip()]
     if not cases:
         raise InputError(f"{path}: holds no record")

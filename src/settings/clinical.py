@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from src.settings.form import Count, File, Positive, Settings
 from src.settings.models import CallSettings
@@ -10,6 +10,11 @@ from src.settings.players import ModelNames
 
 AgentTools = tuple[Literal["notepad", "skills", "icd", "safety"], ...]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
+
+
+def _several(value: object) -> object:
+    """Accept one number for a list of one."""
+    return tuple(value) if isinstance(value, list) else (value,)
 
 
 class LanguageSettings(Settings):
@@ -108,7 +113,7 @@ class ReportSettings(Settings):
 
     include_stopped: bool
     """Whether interviews that a safety stop ended are analysed too: in simulations alone."""
-    prefixes: tuple[Positive, ...]
+    prefixes: Annotated[tuple[Positive, ...], BeforeValidator(_several)]
     """The first so many exchanges are analysed as well, beside the whole."""
     reference: File
 

@@ -19,6 +19,7 @@ from src.settings.clinical import (
 from src.settings.form import Positive, Seconds, Settings, Share
 from src.settings.models import ModelSettings
 from src.settings.players import (
+    AnalystSettings,
     BDISettings,
     BudgetSettings,
     ConsensusSettings,
@@ -159,6 +160,17 @@ class RunSettings(Settings):
                 f"cohort={self.cohort.name} is held out: name the run whose settings are final, "
                 "frozen=RUN"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _players_fit(self) -> "RunSettings":
+        if isinstance(self.interviewer, AgentSettings) and not self.orchestrator.closing:
+            raise ValueError(
+                "orchestrator.closing=false: interviewer=agent and direct close, and read the "
+                "person's last message for danger when they do"
+            )
+        if isinstance(self.analyst, AnalystSettings) and self.scorer.kind == "none":
+            raise ValueError(f"analyst={self.analyst.kind} needs a scorer, scorer=none is chosen")
         return self
 
     @model_validator(mode="after")
