@@ -10,7 +10,7 @@ import json
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from src.errors import ServerError
 
@@ -34,7 +34,7 @@ class Door:
 
 
 def healthy(door: Door) -> bool:
-    """Return whether the server says that it is ready for requests."""
+    """Return whether somebody there says that it is ready for requests; shown no key."""
     try:
         return _answer(door, "/health", seconds=SHORT)[0] == http.client.OK
     except OSError:
@@ -54,7 +54,7 @@ def dialled(door: Door, environment: Mapping[str, str], *, listening: str) -> st
     """Return the host under which a server has answered us; none is a `ServerError`."""
     names = candidates(environment, listening=listening)
     for name in names:
-        if healthy(Door(host=name, port=door.port, key="")):
+        if healthy(replace(door, host=name)):
             return name
     raise ServerError(
         f"it answers under none of {', '.join(names) or 'the names of this node'}: "
@@ -145,7 +145,7 @@ def useful(found: Sequence[str], *, loopback: bool = True) -> list[str]:
 def _content(
     door: Door, path: str, asked: Mapping[str, object] | None = None, *, seconds: float
 ) -> dict[str, object]:
-    status, body = _answer(door, path, asked, seconds=seconds)
+    status, body = _answer(door, path, asked, key=door.key, seconds=seconds)
     text = body.decode(errors="replace")
     if status != http.client.OK:
         raise ServerError(f"{path} answers {status}: {' '.join(text.split())[:200]}")
@@ -157,9 +157,16 @@ def _content(
 
 
 def _answer(
-    door: Door, path: str, asked: Mapping[str, object] | None = None, *, seconds: float
+    door: Door,
+    path: str,
+    asked: Mapping[str, object] | None = None,
+    *,
+    key: str = "",
+    seconds: float,
 ) -> tuple[int, bytes]:
-    headers = {"Authorization": f"Bearer {door.key}", "Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
     body = None if asked is None else json.dumps(asked)
     connection = http.client.HTTPConnection(door.host, door.port, timeout=seconds)
     try:

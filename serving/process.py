@@ -9,6 +9,7 @@ from pathlib import Path
 
 from serving.command_line import KEY, UNSET
 from serving.jobs import last_lines
+from serving.listening import another_listens
 from serving.probe import LOCAL_ENTRY, Door
 from serving.server import ServerCommand
 from src.errors import boundary
@@ -84,6 +85,11 @@ class ServerProcess:
         except OSError:
             return False
         return any(words in written for words in SAYING_TAKEN)
+
+    def another_listens(self) -> bool:
+        """Say whether somebody else is at its port, who may be told nothing."""
+        assert self._guard is not None
+        return another_listens(self.door.port, below=self._guard.pid)
 
     def last_lines(self, count: int) -> list[str]:
         return last_lines(self.log, count)

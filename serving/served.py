@@ -66,6 +66,7 @@ class Served:
                 await self._once(may_lose_its_port=True)
             except PortLost as error:
                 say(f"{error}; starting again at another")
+                await self._process.end(grace=self._lifecycle.grace)
                 await self._once(may_lose_its_port=False)
         except ServerError:
             self.publish("ended")  # at once: its siblings may take their time
@@ -148,9 +149,11 @@ class Served:
 
         A wrong answer is a `ServerError`. Blocks for as long as the model takes.
         """
+        if not probe.healthy(self.door):
+            return ""
+        if self._process.another_listens():  # before the key is shown to anybody
+            raise PortLost(f"{self.name}: another program took port {self.door.port}")
         try:
-            if not probe.healthy(self.door):
-                return ""
             probe.prove(self.door, self._command.served, seconds=self._lifecycle.start_timeout)
             return probe.dialled(self.door, os.environ, listening=self._listening)
         except ServerError as error:

@@ -28,6 +28,8 @@ class Plan:
     dies_at_start: bool = False
     clash: str = ""
     """A file to leave behind at a first start that ends because the port is taken."""
+    slow: str = ""
+    """A file for its port at a first start, which then never comes to listen there."""
     never_ready: bool = False
     ignores_term: bool = False
     child: str = ""
@@ -114,6 +116,9 @@ def main(plan: Plan, host: str, port: int) -> int:
         Path(plan.clash).touch()
         sys.stderr.write("OSError: [Errno 98] Address already in use\n")
         return 1
+    if plan.slow and not Path(plan.slow).exists():
+        Path(plan.slow).write_text(str(port))
+        threading.Event().wait()
     if plan.ignores_term:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if plan.child:

@@ -9,8 +9,9 @@ import signal
 import threading
 import time
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from launching import ask, command, endpoint, launcher, until
@@ -217,6 +218,41 @@ def test_a_port_that_was_taken_meanwhile_is_replaced_once(tmp_path: Path) -> Non
         code, out, _ = run.ended()
         assert code == 0
         assert re.search(r"gemma: another program took port \d+; starting again", out)
+        assert not run.left()
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """Answers like a server that is ready, and keeps whatever key it is shown."""
+
+    shown: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.shown.append(self.headers["Authorization"])
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_whoever_takes_the_port_first_is_shown_no_key(tmp_path: Path) -> None:
+    port = tmp_path / "port"
+    with launcher(tmp_path, command("gemma", slow=str(port))) as run:
+        taken = int(until(lambda: port.read_text() if port.exists() else None))
+        with ThreadingHTTPServer(("127.0.0.1", taken), Stranger) as stranger:
+            threading.Thread(target=stranger.serve_forever).start()
+            try:
+                ready = run.when("ready")
+            finally:
+                stranger.shutdown()
+        assert ready.port != taken
+        assert Stranger.shown
+        assert set(Stranger.shown) == {None}
+        run.process.terminate()
+        code, out, _ = run.ended()
+        assert code == 0
+        assert f"gemma: another program took port {taken}; starting again at another" in out
         assert not run.left()
 
 
