@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,7 +30,8 @@ from src.prompts import shown
 from src.settings.form import Positive, Seconds, Settings
 
 QUEUE_ANSWER_LASTS = 2.0
-"""Seconds for which the queue is not asked about the same job again: others ask it, too."""
+"""Seconds for which the queue is not asked about the same job again: others ask it, too. Just after
+a server's end every look asks."""
 PATIENCE = 3.0
 """Seconds for which a job may go on after the end of its server before that end is final."""
 CLEARS_WITHIN = 60.0
@@ -124,15 +126,17 @@ class Watch:
     def _life_of(self, endpoint: Endpoint) -> Life:
         if endpoint.state == "ended" and endpoint.job in {None, os.environ.get("SLURM_JOB_ID")}:
             return Life.GONE  # nobody queues it again
-        return life_of(endpoint, queue=self._ask)
+        undecided = endpoint.state == "ended" and endpoint.start not in self._over
+        lasts = 0.0 if undecided else QUEUE_ANSWER_LASTS
+        return life_of(endpoint, queue=partial(self._ask, lasts=lasts))
 
     def _stays_ended(self, endpoint: Endpoint, life: Life) -> bool:
         since = self._ended_since.setdefault(endpoint.start, self._clock())
         return self._clock() - since >= (PATIENCE if life is Life.RUNNING else CLEARS_WITHIN)
 
-    def _ask(self, job: str) -> Life:
+    def _ask(self, job: str, *, lasts: float = QUEUE_ANSWER_LASTS) -> Life:
         asked, life = self._lives.get(job, (-QUEUE_ANSWER_LASTS, Life.UNKNOWN))
-        if self._clock() - asked >= QUEUE_ANSWER_LASTS:
+        if self._clock() - asked >= lasts:
             life = life_of_job(job)
             self._lives[job] = (self._clock(), life)
         return life

@@ -27,12 +27,12 @@ cd "${SLURM_SUBMIT_DIR:-.}"
 source slurm/env.sh
 source slurm/job.sh
 
-awaited=() choices=(persona=all)
+awaited=() choices=(persona=all) endpoints=endpoints
 for argument in "$@"; do
     case $argument in
         jobs=*) awaited+=("$argument") ;;
         servers=*) awaited+=("endpoints=${argument#*=}") ;;
-        endpoints=*) awaited+=("folder=${argument#*=}") choices+=("$argument") ;;
+        endpoints=*) awaited+=("folder=${argument#*=}") choices+=("$argument") endpoints=${argument#*=} ;;
         *) choices+=("$argument") ;;
     esac
 done
@@ -60,6 +60,7 @@ hold() {
     attend
     [ "$code" -eq 0 ] || finish
 
+    found=$(starts)
     servers until=ended &
     watcher=$!
     start .venv/bin/python -m src.run "${choices[@]}"
@@ -67,7 +68,7 @@ hold() {
 
     if [ -n "$running" ]; then  # a server's job has ended, and the watcher has shown its log
         kill -TERM "$running" 2>/dev/null || true
-        sleep 1.5 &  # a TERM that follows at once counts as the first one
+        sleep 1.2 &  # a TERM that follows at once counts as the first one
         attend $!
         [ -z "$running" ] || kill -TERM "$running" 2>/dev/null || true  # gives up what is under way
         attend
@@ -78,22 +79,38 @@ hold() {
     kill "$watcher" 2>/dev/null || true
 }
 
-# Whether a run that failed may have lost a server: not all are ready now.
+# What tells every start of every server from all others, and whether it is ready.
+starts() {
+    grep -hs -e '"start"' -e '"state"' "$endpoints"/*.json || true
+}
+
+# Whether a run lost a server and owes interviews. One that has enough of them ends with 0 all the
+# same; said again, it needs no server unless it owes some.
 lost_one() {
-    [ "$code" -eq 1 ] || [ "$code" -eq 3 ] || return 1
-    local failed=$code
+    local before=$code same=""
+    [ "$(starts)" != "$found" ] || same=yes
+    case $before$same in
+        0 | 1 | 3 | 1yes | 3yes) ;;
+        *) return 1 ;;
+    esac
     start servers until=ready timeout=0.1 >/dev/null 2>&1
     attend
-    local ready=$code
-    code=$failed
-    [ -z "$stopped" ] || code=143
-    [ "$ready" -eq 3 ]
+    if [ "$code" -eq 0 ]; then  # all are ready, some perhaps again
+        code=$before
+        [ -z "$same" ]
+        return
+    fi
+    if [ "$code" -eq 3 ] && [ "$before" -eq 0 ]; then
+        start .venv/bin/python -m src.run "${choices[@]}"
+        attend
+    fi
+    [ "$code" -eq 1 ] || [ "$code" -eq 3 ]
 }
 
 hold
 for ((again = 0; again < TACIT_REQUEUES; again++)); do
     lost_one || break
-    echo "a server does not answer: if its job is queued again, it is waited for"
+    echo "a server was lost: if its job is queued again, it is waited for"
     hold
 done
 finish

@@ -98,8 +98,8 @@ def test_interviews_wait_for_a_server_that_is_queued_again(site: Site) -> None:
     assert site.cluster.wait_for_end(job, seconds=90) == "COMPLETED", site.cluster.output(job)
     assert site.cluster.shown(jobs["personas"])["Restarts"] == "1"
     assert site.cluster.shown(job)["Restarts"] == "0"
-    assert "personas: job" in site.cluster.output(job)
-    assert site.results("long") == {"persona-07": 4}
+    assert "is queued again" in site.cluster.output(job)
+    assert site.results("long") == {"persona-07": 4}, site.cluster.output(job)
 
 
 def test_a_cancelled_job_is_taken_up_by_the_same_command(served: Site) -> None:
