@@ -40,7 +40,7 @@ HIDDEN = "hidden-"
 
 def option(name: str) -> str:
     text = (ROOT / "conf/patient" / f"{name}.yaml").read_text(encoding="utf-8")
-    return json.dumps(yaml.safe_load(text))
+    return json.dumps(yaml.safe_load(text) | {"models": ["gemma"]})
 
 
 PLAYED = ProfileSettings.model_validate_json(option("profile"))
