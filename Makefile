@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 
 SERVING := .venv-serving
 
-.PHONY: run run-cpu test test-serving test-slurm lint setup setup-serving lock clean
+.PHONY: run run-cpu test test-serving test-slurm lint setup setup-serving setup-serving-gpu lock clean
 .DELETE_ON_ERROR:
 
 run: setup  ## the main job: 20 offline interviews with persona 7, no model, no network
@@ -48,6 +48,12 @@ $(SERVING)/ready: requirements-cpu.lock
 		|| $(SERVING)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 			--extra-index-url https://download.pytorch.org/whl/cpu -r requirements-cpu.lock
 	touch $@
+
+setup-serving-gpu:  ## the serving environment for GPUs, in the place of the one for CPUs
+	rm -rf $(SERVING)
+	$(PYTHON) -m venv $(SERVING)
+	$(SERVING)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[serve]'
+	touch $(SERVING)/ready
 
 lock: setup  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet pip-tools

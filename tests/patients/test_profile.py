@@ -267,7 +267,7 @@ async def test_one_request_holds_the_prompt_and_what_was_said_and_nothing_else(k
 def test_both_are_asked_in_the_same_way() -> None:
     assert PLAYED.call == RAW.call
     assert PLAYED.models == RAW.models
-    assert PLAYED.call.max_tokens == 256
+    assert PLAYED.call.max_tokens == 400
 
 
 @pytest.mark.parametrize("kind", ["profile", "raw_case"])
