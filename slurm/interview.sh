@@ -11,8 +11,9 @@
 # an array interviews the persona of its number, and all share one run folder. jobs= and servers=
 # say what to wait for (serving.wait: by itself gemma and personas, whoever serves them); all other
 # arguments go to src.run. As soon as a server's job has ended, this one ends as well: exit code 3,
-# with the end of the server's log. One whose time is up, or that is preempted, queues again and
-# goes on; after anything else the same command does.
+# with the end of the server's log; one that is queued again is waited for. An interview job whose
+# time is up, or that is preempted, queues again and goes on; after anything else the same command
+# does.
 #
 #SBATCH --job-name=tacit-interview
 #SBATCH --cpus-per-task=2

@@ -89,6 +89,7 @@ def test_it_returns_once_every_server_answers(
         lines = capsys.readouterr().out.splitlines()
         gemma, personas = run.when("ready"), run.when("ready", "personas")
         assert lines[0].startswith("gemma: no file ")
+        assert gemma.node == socket.gethostname()
         places = f"{gemma.host}:{gemma.port}", f"{personas.host}:{personas.port}"
         assert lines[-1] == f"gemma: ready at {places[0]}; personas: ready at {places[1]}"
         assert len(set(lines)) == len(lines)
