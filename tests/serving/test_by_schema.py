@@ -65,7 +65,7 @@ async def test_a_report_by_schema_has_its_form_or_fails_by_kind(server: RealServ
             models=["smollm2"],
             rounds=1,
             repairs=0,
-            call=CALL | {"max_tokens": 500},
+            call=CALL | {"max_tokens": 200},
         )
         analyst = DiagnosisAnalyst(
             caller(servers.services["scorer"].model, role="analyst"),
@@ -88,7 +88,7 @@ async def test_a_direct_diagnosis_by_schema_has_its_form_or_fails_by_kind(
             DirectDiagnosisSettings,
             models=["smollm2"],
             repairs=1,
-            call=CALL | {"max_tokens": 400},
+            call=CALL | {"max_tokens": 200},
         )
         analyst = DirectAnalyst(
             caller(servers.services["scorer"].model, role="analyst"),

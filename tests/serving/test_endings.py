@@ -143,7 +143,7 @@ def _cut_off(run: "subprocess.Popen[str]", talk: Talk) -> None:
     assert "Traceback" not in errors
     for failure in talk.failures():
         assert failure["transport"], failure
-        assert "transport_failed" in failure["text"]
+        assert "transport_failed" in f"{failure['kind']} {failure['text']}"
 
 
 def _goes_on(talk: Talk, kept: list[tuple[str, int, int]]) -> None:
