@@ -398,9 +398,10 @@ async def test_nothing_but_what_was_said_reaches_the_model(native: bool) -> None
     interview, words = telltale()
     voice = Voice(READY if native else none(), GOOD)
     own = settings(include_stopped=True, prefixes=[1])
-    (first, whole) = await diagnosed(
+    (first, whole), ending = await diagnosed(
         readings([interview], own), (), lambda _: analyst(voice, native=native)
     )
+    assert ending is None
     assert (first.exchanges, whole.exchanges) == (1, 3)
     assert "Answer 3." in voice.everything_sent
     assert [word for word in words if word in voice.everything_sent] == []
@@ -408,7 +409,8 @@ async def test_nothing_but_what_was_said_reaches_the_model(native: bool) -> None
 
 async def test_after_a_safety_stop_nothing_is_sent_unless_asked_for() -> None:
     voice = Voice(READY, GOOD)
-    (found,) = await diagnosed(readings([telltale()[0]], settings()), (), lambda _: analyst(voice))
+    wanted = readings([telltale()[0]], settings())
+    (found,), _ = await diagnosed(wanted, (), lambda _: analyst(voice))
     assert (found.suppressed, voice.requests) == (True, [])
 
 
