@@ -57,13 +57,19 @@ def test_ci_shows_what_is_skipped_and_fails_where_data_is_there_and_skipped(
 def test_the_real_servers_are_left_out_on_a_slow_machine_alone_and_said_last(
     calibrated: int, serving: int, passes: bool, last: str, tmp_path: Path
 ) -> None:
-    ended = ci(tmp_path, calibrated=calibrated, serving=serving)
+    ended = ci(tmp_path, real="1", calibrated=calibrated, serving=serving)
     assert (ended.returncode == 0) == passes, ended.stdout
     assert ended.stdout.splitlines()[-1] == last
 
 
+def test_the_real_servers_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    ended = ci(tmp_path, serving=1)
+    assert ended.returncode == 0
+    assert ended.stdout.splitlines()[-1].startswith("left out: test-serving, test-slurm")
+
+
 def ci(
-    place: Path, *, data: bool = False, calibrated: int = 0, **make: object
+    place: Path, *, data: bool = False, real: str = "0", calibrated: int = 0, **make: object
 ) -> "subprocess.CompletedProcess[str]":
     """Run the script in a checkout whose programs end as told."""
     checkout, programs = place / "checkout", place / "bin"
@@ -85,6 +91,10 @@ def ci(
         (place / "shared" / "data").mkdir(parents=True)
     return subprocess.run(
         ["bash", str(checkout / ".ci" / "run")],
-        env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "TACIT_REAL_SERVERS": real,
+        },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
