@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 
 SERVING := .venv-serving
 
-.PHONY: run run-cpu test test-serving test-slurm lint setup setup-serving setup-serving-gpu lock clean
+.PHONY: run run-cpu test test-serving test-slurm bench results lint setup setup-serving setup-serving-gpu lock clean
 .DELETE_ON_ERROR:
 
 run: setup  ## the main job: 20 offline interviews with persona 7, no model, no network
@@ -19,6 +19,12 @@ test: setup  ## every test that needs no other server than its own
 
 test-serving: setup setup-serving  ## against a real vLLM server on CPUs; 20 minutes at most
 	timeout -k 30 1200 $(BIN)/python -m pytest tests/serving
+
+bench: setup  ## what the driver costs, as ratios: two limits, overhead, soak; no model
+	$(BIN)/python -m src.bench
+
+results: setup  ## every measured table of README, from tests/results
+	$(BIN)/python tests/tables.py
 
 test-slurm: setup setup-serving  ## the real scripts under a real Slurm on this machine (Debian, root)
 	timeout -k 30 600 $(BIN)/python -m pytest tests/slurm

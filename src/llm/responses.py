@@ -59,7 +59,8 @@ def read_response(body: Mapping[str, Any], *, whole: bool, tools: bool = False) 
 
     With `tools`, tool calls are an answer; without, they are none, as the model may not call any.
 
-    Raises `TryAgain` where the body is no chat completion: some servers answer 200 with an error.
+    Raises `TryAgain` where the body is no chat completion: some servers answer 200 with an error,
+    or with what there is of the answer when they end.
     """
     try:
         choice = body["choices"][0]
@@ -68,6 +69,8 @@ def read_response(body: Mapping[str, Any], *, whole: bool, tools: bool = False) 
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise TryAgain("a response without an answer in it", kind="transport_failed") from error
     finish = choice.get("finish_reason")
+    if finish == "abort":  # vLLM, told to end: 200 with half an answer or none
+        raise TryAgain("the server broke its answer off", kind="transport_failed", absent=True)
     calls = read_tool_calls(message) if tools else ()
     failure = "unparseable" if calls is None else None
     if not calls:

@@ -46,6 +46,14 @@ def test_a_cut_off_answer_is_none_where_it_must_be_whole() -> None:
     assert read_response(response(), whole=True).failure is None
 
 
+@pytest.mark.parametrize("text", ["", "half an answ"])
+def test_what_an_ending_server_broke_off_is_no_answer_and_is_tried_again(text: str) -> None:
+    with pytest.raises(TryAgain) as broken:
+        read_response(response(text, finish="abort"), whole=False)
+    assert (broken.value.kind, broken.value.transport) == ("transport_failed", True)
+    assert broken.value.absent  # as long as for a server that is being started again
+
+
 def test_usage_is_read_by_kind() -> None:
     usage = {
         "prompt_tokens": 5,
