@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from statistics import fmean
 
@@ -17,6 +17,8 @@ from src.llm.servers import Servers
 from src.settings import RunSettings
 from src.settings.bench import BenchSettings, SaturationSettings
 
+Look = tuple[float, float, int]
+"""When, the requests that the servers worked on, and how many it could have been."""
 Found = tuple[list[Figure], tuple[str, ...]]
 
 
@@ -39,7 +41,7 @@ async def saturation(settings: BenchSettings) -> Found:
     one = f"samples={part.alone}", "limits.interviews=1"
     run = _run(settings, *part.arguments, *many)
     pairs: list[tuple[float, float]] = []
-    busy = []
+    busy, busy_plain = [], []
     salt = partial("bench-{}-{}-{}".format, time.time_ns())
     async with opened(run) as servers:
         workers = sum(_calls(servers).values())
@@ -49,20 +51,24 @@ async def saturation(settings: BenchSettings) -> Found:
             through, ratio = await _measured(run, servers, part, salt=salt("held", n))
             recorded = recorded or through
             busy.append(ratio)
-            plain = await _plain(recorded, workers, salt("plain", n))
+            plain, ratio = await _plain(
+                recorded, servers, part, workers=workers, salt=salt("plain", n)
+            )
+            busy_plain.append(ratio)
             pairs.append((rate(through), rate(plain)))
         through, _ = await _measured(
             _run(settings, *part.arguments, *one), servers, part, salt=salt("alone", 0)
         )
-        alone = rate(through), rate(await _plain(through, 1, salt("alone", 1)))
+        plain, _ = await _plain(through, servers, part, workers=1, salt=salt("alone", 1))
+        alone = rate(through), rate(plain)
         models = tuple(dict.fromkeys(s.model.settings.name for s in servers.services.values()))
     count = f"{run.limits.interviews} interviews"
-    gains = [(held / alone[0]) / (plain / alone[1]) for held, plain in pairs]
+    gains = [(held / alone[0]) / (loop / alone[1]) for held, loop in pairs]
     figures = [
         Figure(
             part="saturation",
             name=f"generated tokens in a second, {count}, of a plain closed loop's",
-            values=tuple(held / plain for held, plain in pairs),
+            values=tuple(held / loop for held, loop in pairs),
             at_least=part.aim,
         ),
         Figure(
@@ -70,6 +76,9 @@ async def saturation(settings: BenchSettings) -> Found:
             name="requests that the server works on, of min(limit, open interviews)",
             values=tuple(busy),
             at_least=part.running_aim,
+        ),
+        Figure(
+            part="saturation", name="the same in the plain closed loop", values=tuple(busy_plain)
         ),
         Figure(
             part="saturation",
@@ -89,41 +98,63 @@ async def _measured(
     run: RunSettings, servers: Servers, part: SaturationSettings, *, salt: str
 ) -> tuple[list[Sent], float]:
     """Hold the interviews; return what they sent, and how busy the server was of what it could."""
-    batch, calls = Batch(), _calls(servers)
-    looks: list[tuple[float, float, int]] = []
-
-    async def look() -> None:
-        wanted, began = min(sum(calls.values()), batch.open), time.monotonic()
-        if wanted:
-            running = await asyncio.to_thread(_running, list(calls))
-            looks.append((began, running, wanted))
-
-    watching = asyncio.create_task(looking(look, part.every))
-    try:
-        await hold(run, servers, batch, salt=salt)
-    finally:
-        watching.cancel()
-        ended = await asyncio.gather(watching, return_exceptions=True)
-    if isinstance(error := ended[0], ServerError):
-        raise error
+    batch, most = Batch(), sum(_calls(servers).values())
+    holding = hold(run, servers, batch, salt=salt)
+    looks = await _watched(holding, servers, part, wanted=lambda: min(most, batch.open))
     if failed := next((i.failure for i in batch.interviews if i.failure), None):
         raise ServerError(f"an interview failed, which makes no measure: {failed.text}")
-    until = cut_off([one.ended for one in batch.through], tail=part.tail)
-    counted = [(running, wanted) for at, running, wanted in looks if at <= until]
-    if not counted:
-        raise ServerError(f"over within saturation.every={part.every:g} s: nothing could be seen")
-    return batch.through, fmean(r for r, _ in counted) / fmean(w for _, w in counted)
+    return batch.through, _busy(looks, batch.through, part)
 
 
-async def _plain(recorded: Sequence[Sent], workers: int, salt: str) -> list[Sent]:
-    """Send the same requests, so many at once, with nobody who waits for an answer."""
+async def _plain(
+    recorded: Sequence[Sent], servers: Servers, part: SaturationSettings, *, workers: int, salt: str
+) -> tuple[list[Sent], float]:
+    """Send the same requests, so many at once, with nobody who waits for an answer; the same."""
     through: list[Sent] = []
 
     async def again(one: Sent) -> None:
         through.append(await one.again(salt))
 
-    await closed_loop([partial(again, one) for one in recorded], workers)
-    return through
+    loop = closed_loop([partial(again, one) for one in recorded], workers)
+    looks = await _watched(
+        loop, servers, part, wanted=lambda: min(workers, len(recorded) - len(through))
+    )
+    return through, _busy(looks, through, part)
+
+
+async def _watched(
+    work: Awaitable[None],
+    servers: Servers,
+    part: SaturationSettings,
+    *,
+    wanted: Callable[[], int],
+) -> list[Look]:
+    """Return what was seen at the servers while some work was done."""
+    urls, looks = list(_calls(servers)), list[Look]()
+
+    async def look() -> None:
+        could, at = wanted(), time.monotonic()
+        looks.append((at, await asyncio.to_thread(_running, urls), could))
+
+    watching = asyncio.create_task(looking(look, part.every))
+    try:
+        await work
+    finally:
+        watching.cancel()
+        ended = await asyncio.gather(watching, return_exceptions=True)
+    if isinstance(error := ended[0], ServerError):
+        raise error
+    return looks
+
+
+def _busy(looks: Sequence[Look], through: Sequence[Sent], part: SaturationSettings) -> float:
+    """Return how busy the server was of what it could, from the first request to the tail."""
+    begin = min(one.began for one in through)
+    until = cut_off([one.ended for one in through], tail=part.tail)
+    counted = [(running, could) for at, running, could in looks if begin <= at <= until and could]
+    if not counted:
+        raise ServerError(f"over within saturation.every={part.every:g} s: nothing could be seen")
+    return fmean(running for running, _ in counted) / fmean(could for _, could in counted)
 
 
 def _calls(servers: Servers) -> dict[str, int]:
