@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 
 SERVING := .venv-serving
 
-.PHONY: run run-cpu test test-serving test-slurm bench results lint setup setup-serving setup-serving-gpu lock clean
+.PHONY: run run-cpu test test-serving test-slurm bench bench-serving results lint setup setup-serving setup-serving-gpu lock clean
 .DELETE_ON_ERROR:
 
 run: setup  ## the main job: 20 offline interviews with persona 7, no model, no network
@@ -22,6 +22,9 @@ test-serving: setup setup-serving  ## against a real vLLM server on CPUs; 20 min
 
 bench: setup  ## what the driver costs, as ratios: two limits, overhead, soak; no model
 	$(BIN)/python -m src.bench
+
+bench-serving: setup  ## saturation and prefix cache of a server under endpoints/; see serving/run_cpu.sh
+	timeout -k 30 1500 $(BIN)/python -m src.bench "parts=[saturation,cache]"
 
 results: setup  ## every measured table of README, from tests/results
 	$(BIN)/python tests/tables.py
