@@ -22,6 +22,10 @@ on_cpu=""                             # such as "--partition=cpu"
 # Where weights were fetched to on a login node; home folders are often too small.
 # export HF_HOME=/scratch/$USER/huggingface
 
+# Seconds that requests under way have once a server is to end. Slurm kills what is left of a job
+# after its KillWait (scontrol show config), 30 by itself: stay well below.
+export TACIT_GRACE=${TACIT_GRACE:-15}
+
 # Interview jobs that run out of time, or are preempted, queue again and go on, at most so often;
 # and so often one job waits for servers that are queued again.
 export TACIT_REQUEUES=${TACIT_REQUEUES:-20}

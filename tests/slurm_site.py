@@ -55,6 +55,7 @@ class Site:
         """Submit what serves one endpoint, with the stand-in for vLLM; return the job's id."""
         own = {
             "PATH": f"{self._cards}:{os.environ['PATH']}",
+            "TACIT_GRACE": "3",
             "HF_HOME": str(self._cache),
             "STAND_IN_PLAN": json.dumps({"latency": [LATENCY, LATENCY]}),
         }
@@ -64,7 +65,6 @@ class Site:
             f"adapters={self._adapters}",
             f"endpoints={self.endpoints}",
             f"lifecycle.logs={self.folder / 'logs'}",
-            "lifecycle.grace=3",
             *arguments,
             options=options,
             environment=own | dict(environment or {}),
@@ -145,7 +145,13 @@ class Site:
         return found
 
     def wait_for_turns(
-        self, run: str, count: int, *, job: str, subject: str = "persona-07"
+        self,
+        run: str,
+        count: int,
+        *,
+        job: str,
+        subject: str = "persona-07",
+        seconds: float = 60.0,
     ) -> None:
         """Wait until so many turns are on disk."""
 
@@ -156,6 +162,7 @@ class Site:
         wait_until(
             held,
             f"{count} turns of {run}",
+            seconds=seconds,
             shown=lambda: self.cluster.output(job),
         )
 

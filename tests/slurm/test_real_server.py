@@ -16,23 +16,24 @@ from slurm_site import Site
 
 REAL = (
     *("serving=cpu", "python=.venv-serving/bin/python", "adapters=models/adapters"),
-    "lifecycle.grace=20",
+    "lifecycle.grace=15",
 )
 TALK = (
     *("servers=[cpu]", "models=smollm2", "privacy=local", "run=talk", "samples=2"),
-    *("orchestrator.max_messages=6", "tree.turns_max=1", "scorer=lexical"),
+    *("orchestrator.max_messages=4", "tree.turns_max=1", "scorer=lexical"),
     *(
         "interviewer.models=[smollm2]",
         "interviewer.call.top_k=-1",
-        "interviewer.call.max_tokens=64",
+        "interviewer.call.max_tokens=24",
     ),
-    *("patient.models=[smollm2]", "patient.stop_token_ids=[2]", "patient.call.max_tokens=80"),
+    "preflight.truncated_max=1.0",
+    *("patient.models=[smollm2]", "patient.stop_token_ids=[2]", "patient.call.max_tokens=24"),
 )
-"""As experiment=cpu has it, but for the scorer."""
+"""As experiment=cpu has it, but for the scorer, and with texts cut short."""
 FIRST = ("run=first", "persona=7", "samples=1")
 START = 240.0
 """Seconds that a real server may take to get ready; on a quiet machine it takes 40."""
-HELD = 180.0
+HELD = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_the_tasks_of_an_array_share_the_real_server(real: Site) -> None:
 
 def test_a_requeued_job_goes_on_with_the_real_server(real: Site) -> None:
     job = real.interview(*TALK, "persona=7")
-    real.wait_for_turns("talk", 2, job=job)
+    real.wait_for_turns("talk", 2, job=job, seconds=HELD)
     real.cluster.say("scontrol", "requeue", job)
     completed(real, job)
     assert real.cluster.shown(job)["Restarts"] == "1"
@@ -89,7 +90,7 @@ def test_a_model_that_the_real_server_lacks_is_one_line(real: Site) -> None:
 def test_scancel_ends_the_real_server_with_requests_under_way(real: Site) -> None:
     server = real.jobs[0]
     job = real.interview(f"jobs=[{server}]", *TALK, "persona=8", "samples=8", "run=cut")
-    real.wait_for_turns("cut", 2, job=job, subject="persona-08")
+    real.wait_for_turns("cut", 2, job=job, subject="persona-08", seconds=HELD)
     real.cluster.say("scancel", server)
     ends_with_its_server(real, job, server, "CANCELLED")
     real.cluster.wait_for_no_process(server)
@@ -100,7 +101,7 @@ def test_a_killed_real_server_leaves_no_process_and_ends_the_interviews(site: Si
     server = site.serve("gemma", *REAL, options=["--gres=none"])
     site.wait_ready("cpu", server, seconds=START)
     job = site.interview(f"jobs=[{server}]", *TALK, "persona=8", "samples=8", "run=killed")
-    site.wait_for_turns("killed", 2, job=job, subject="persona-08")
+    site.wait_for_turns("killed", 2, job=job, subject="persona-08", seconds=HELD)
     api = [
         pid
         for pid, line in site.cluster.processes(server).items()
