@@ -24,7 +24,7 @@ on_cpu=""                             # such as "--partition=cpu"
 
 # Seconds that requests under way have once a server is to end. Slurm kills what is left of a job
 # after its KillWait (scontrol show config), 30 by itself: stay well below.
-export TACIT_GRACE=${TACIT_GRACE:-15}
+export TACIT_GRACE=${TACIT_GRACE:-20}
 
 # Interview jobs that run out of time, or are preempted, queue again and go on, at most so often;
 # and so often one job waits for servers that are queued again.

@@ -25,7 +25,7 @@ cd "${SLURM_SUBMIT_DIR:-.}"
 source slurm/env.sh
 source slurm/job.sh
 
-start .venv/bin/python -m serving.launch serving=gemma "$@"
+start .venv/bin/python -m serving.launch serving=gemma lifecycle.grace="$TACIT_GRACE" "$@"
 attend
 if [ "$stopped" = USR1 ] && preempted; then
     requeue

@@ -21,7 +21,7 @@ cd "${SLURM_SUBMIT_DIR:-.}"
 source slurm/env.sh
 source slurm/job.sh
 
-start .venv/bin/python -m serving.launch serving=personas "$@"
+start .venv/bin/python -m serving.launch serving=personas lifecycle.grace="$TACIT_GRACE" "$@"
 attend
 if [ "$stopped" = USR1 ] && preempted; then
     requeue
