@@ -2,24 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from src.settings import PERSONA_FORM, PERSONAS
+from src.settings.commands import SomePersonas
 from src.settings.form import Count, Positive, Settings
 
 Text = Annotated[str, Field(min_length=1)]
 InnerShare = Annotated[float, Field(gt=0, lt=1)]
-
-
-def _some_personas(value: object) -> object:
-    """Accept one number for a list of one; a doubled or unknown number helps nobody."""
-    if value == "all":
-        return value
-    numbers = value if isinstance(value, list) else [value]
-    good = all(type(number) is int and 1 <= number <= PERSONAS for number in numbers)
-    if not (good and numbers and len(set(numbers)) == len(numbers)):
-        raise ValueError(PERSONA_FORM)
-    return tuple(numbers)
 
 
 class BaseModelSettings(Settings):
@@ -55,7 +44,7 @@ class TrainingSettings(Settings):
 class TrainSettings(Settings):
     """Everything that `python -m serving.train_persona` can be told."""
 
-    persona: Annotated[tuple[int, ...] | Literal["all"], BeforeValidator(_some_personas)]
+    persona: SomePersonas
     run: Text = Field(alias="from")
     out: Text
     seed: Annotated[int, Field(ge=0, lt=2**31)]

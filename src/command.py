@@ -3,12 +3,13 @@
 import io
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import yaml
 from rich.console import Console
 
 from src import config
-from src.errors import DiskError, TacitError
+from src.errors import DiskError, InputError, TacitError
 from src.records import INTENDED_USE
 
 EXITS = """exit codes:
@@ -50,6 +51,20 @@ def main(doc: str, root: str, action: Callable[[Sequence[str]], None]) -> None:
         sys.exit(_ended(f"cannot print: {error.strerror or error}", DiskError.exit_code))
     except KeyboardInterrupt:
         sys.exit(_ended("interrupted", 130))
+
+
+def empty_folder(given: str, *, replaced: bool) -> Path:
+    """Return where `out` is to be written, refusing a folder that holds anything.
+
+    `replaced`: another folder takes its place, which the current one cannot bear.
+    """
+    out = Path(given).expanduser().absolute()
+    try:
+        if not (replaced and out == Path.cwd()) and (not out.exists() or not any(out.iterdir())):
+            return out.resolve()
+    except OSError as error:
+        raise InputError(f"out={given}: {error.strerror}") from error
+    raise InputError(f"out={given}: holds other files already; name a new or an empty folder")
 
 
 def help_text(doc: str, root: str) -> str:

@@ -52,7 +52,7 @@ class Columns(RootModel[dict[str, str]]):
 def evaluate(arguments: Sequence[str]) -> None:
     """Do what the arguments say; whatever goes wrong is a `TacitError`."""
     settings = config.read_settings("evaluate", EvaluateSettings, arguments)
-    out = _empty(settings.out) if settings.out else None
+    out = command.empty_folder(settings.out, replaced=False) if settings.out else None
     runs = runs_of(settings.runs)
     reports = {label: one.judged for run in runs for label, one in run.conditions.items()}
     pairs = _pairs(settings, reports)
@@ -195,17 +195,6 @@ def _dictionary(sheets: Sequence[Sheet]) -> list[Row]:
             meaning = meanings[of] if of == column else f"of {of}: {meanings[column[len(of) :]]}"
             found.append({"table": sheet.name, "column": column, "meaning": meaning})
     return found
-
-
-def _empty(given: str) -> Path:
-    """Return where to write, refusing a folder that holds anything."""
-    out = Path(given).expanduser().absolute()
-    try:
-        if not out.exists() or not any(out.iterdir()):
-            return out
-    except OSError as error:
-        raise InputError(f"out={given}: {error.strerror}") from error
-    raise InputError(f"out={given}: holds other files already; name a new or an empty folder")
 
 
 def _put(out: Path, texts: Mapping[str, str]) -> None:

@@ -51,7 +51,7 @@ def submit(arguments: Sequence[str]) -> None:
 def write(console: Console, settings: SubmitSettings) -> None:
     """Write the files of the runs and print what is in them."""
     assert settings.out is not None
-    out = _empty(settings.out)
+    out = command.empty_folder(settings.out, replaced=True)
     adapters = _adapters(settings.adapters)
     chosen = handed_in(settings)
     texts = official.build((one.entry for one in chosen), settings.layout)
@@ -107,17 +107,6 @@ def _table(chosen: Sequence[Chosen], adapters: Mapping[int, str], bands: bdi.Ban
         )
         table.add_row(*map(str, cells))
     return table
-
-
-def _empty(given: str) -> Path:
-    """Return where to write, refusing a folder that holds anything."""
-    out = Path(given).expanduser().absolute()
-    try:
-        if out != Path.cwd() and (not out.exists() or not any(out.iterdir())):
-            return out.resolve()
-    except OSError as error:
-        raise InputError(f"out={given}: {error.strerror}") from error
-    raise InputError(f"out={given}: holds other files already; name a new or an empty folder")
 
 
 def _put(out: Path, texts: Mapping[str, str]) -> None:

@@ -27,8 +27,7 @@ from src.patients.offline import OfflinePatient, load_lines, load_persons
 from src.patients.profile import (
     PROFILE_PLACES,
     RAW_CASE_PLACES,
-    ProfilePatient,
-    RawCasePatient,
+    CasePatient,
     raw_role_play,
     role_play,
 )
@@ -175,13 +174,13 @@ def patient_of(
                 for subject, profile in profiles_of(cases).items()
             }
             signs = load_yaml(settings.signs.path, Signs)
-            return lambda asking, subject, _: ProfilePatient(
+            return lambda asking, subject, _: CasePatient(
                 asking("patient"), settings=settings, system=systems[subject], signs=signs
             )
         case RawCaseSettings():
             template, language = load_prompt(settings.prompt.path, RAW_CASE_PLACES), name_of(run)
             signs = load_yaml(settings.signs.path, Signs)
-            return lambda asking, subject, _: RawCasePatient(
+            return lambda asking, subject, _: CasePatient(
                 asking("patient"),
                 settings=settings,
                 system=raw_role_play(template, cases[subject].case, language=language),

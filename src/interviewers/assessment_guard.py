@@ -15,8 +15,8 @@ from src.clinical.phrases import Cue, Lexicon, Phrases
 from src.clinical.safety import SafetyCheck, refuse_unknown_names
 from src.clinical.text import polarity, sentences, spaced, words
 from src.interview.roles import Turns
-from src.interviewers.guard import Breach, Guard, Limits, Rules, Strip
-from src.prompts import fill, load_prompt, load_yaml
+from src.interviewers.guard import Breach, Guard, Limits, Rules, Strip, objection
+from src.prompts import load_prompt, load_yaml
 from src.records import Record
 from src.settings import GuardSettings
 
@@ -144,9 +144,7 @@ class AssessmentGuard:
 
     def objection(self, text: str, breaches: tuple[str, ...]) -> str:
         """Return what is said to a model whose draft may not be sent."""
-        known = {str(name): reason for name, reason in self._rules.reasons.items()}
-        reasons = "\n".join(f"- {known[breach]}" for breach in breaches)
-        return fill(self._again, {"draft": text.strip(), "reasons": reasons})
+        return objection(self._again, self._rules.reasons, text, breaches)
 
     def safe_line(self, turns: Turns, *, closing: bool) -> str:
         """Return the fixed line that suits the last reply and was said least."""

@@ -6,8 +6,10 @@ here. English only.
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
-from typing import Annotated, Literal, get_args
+from string import Template
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StrictBool, model_validator
 
@@ -100,6 +102,15 @@ class Rules(Lists):
         return self
 
 
+def objection(
+    template: Template, reasons: Mapping[Any, str], text: str, breaches: Iterable[str]
+) -> str:
+    """Return how a model is told what is wrong with its draft, a line for each breach."""
+    known = {str(name): reason for name, reason in reasons.items()}
+    lines = "\n".join(f"- {known[breach]}" for breach in breaches)
+    return fill(template, {"draft": text.strip(), "reasons": lines})
+
+
 class Guard:
     """Checks messages by the rules file; without chance and without state."""
 
@@ -150,9 +161,7 @@ class Guard:
 
     def objection(self, text: str, breaches: tuple[str, ...]) -> str:
         """Return what is said to a model whose draft may not be sent."""
-        known = {str(name): reason for name, reason in self._rules.reasons.items()}
-        reasons = "\n".join(f"- {known[breach]}" for breach in breaches)
-        return fill(self._again, {"draft": text.strip(), "reasons": reasons})
+        return objection(self._again, self._rules.reasons, text, breaches)
 
     def safe_line(self, turns: Turns, *, closing: bool) -> str:
         """Return a line that suits any conversation, and that this one has not had yet."""

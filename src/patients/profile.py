@@ -31,35 +31,28 @@ RAW_CASE_PLACES = frozenset({"language", "record"})
 """Placeholders of `prompts/raw_case_patient.md`."""
 
 
-class ProfilePatient:
-    """Plays a profile."""
+class CasePatient:
+    """Plays a case from one system prompt: a profile, or the bare record as its baseline."""
 
     def __init__(
-        self, asking: Asking, *, settings: ProfileSettings, system: str, signs: Signs
+        self,
+        asking: Asking,
+        *,
+        settings: ProfileSettings | RawCaseSettings,
+        system: str,
+        signs: Signs,
     ) -> None:
-        """Take the rendered profile (`role_play`) as the system prompt."""
+        """Take what `role_play` or `raw_role_play` rendered."""
         self._asking, self._settings = asking, settings
         self._system, self._signs = system, signs
 
     async def reply(self, turns: Turns, question: Question) -> Answer:
         """Answer a question; raise `PatientFailed` where there is nothing to work with."""
-        request = _request(self._settings, turns, question, self._system)
-        return await played(self._asking, request, self._signs)
-
-
-class RawCasePatient:
-    """Plays a source record, with nothing prepared: the baseline of `ProfilePatient`."""
-
-    def __init__(
-        self, asking: Asking, *, settings: RawCaseSettings, system: str, signs: Signs
-    ) -> None:
-        """Take the rendered record (`raw_role_play`) as the system prompt."""
-        self._asking, self._settings = asking, settings
-        self._system, self._signs = system, signs
-
-    async def reply(self, turns: Turns, question: Question) -> Answer:
-        """Answer a question; raise `PatientFailed` where there is nothing to work with."""
-        request = _request(self._settings, turns, question, self._system)
+        request = Request(
+            messages=patient_view(turns, question.text, system=self._system),
+            settings=self._settings.call,
+            turn=len(turns) + 1,
+        )
         return await played(self._asking, request, self._signs)
 
 
@@ -83,16 +76,6 @@ def role_play(template: string.Template, profile: PatientProfile, *, language: s
 def raw_role_play(template: string.Template, case: Case, *, language: str) -> str:
     """Return the system prompt of a record: its text, and none of its references."""
     return fill(template, {"language": language, "record": case.text.strip()})
-
-
-def _request(
-    settings: ProfileSettings | RawCaseSettings, turns: Turns, question: Question, system: str
-) -> Request:
-    return Request(
-        messages=patient_view(turns, question.text, system=system),
-        settings=settings.call,
-        turn=len(turns) + 1,
-    )
 
 
 def _line(fact: Fact) -> str:

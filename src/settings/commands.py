@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from src.settings.clinical import (
     AgentSettings,
@@ -43,6 +43,18 @@ RUNS_TO_SPLIT = 2
 FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
+def _some_personas(value: object) -> object:
+    """Accept one number for a list of one; a doubled or unknown number helps nobody."""
+    if value == "all":
+        return value
+    numbers = value if isinstance(value, list) else [value]
+    good = all(type(number) is int and 1 <= number <= PERSONAS for number in numbers)
+    if not (good and numbers and len(set(numbers)) == len(numbers)):
+        raise ValueError(PERSONA_FORM)
+    return tuple(numbers)
+
+
+SomePersonas = Annotated[tuple[int, ...] | Literal["all"], BeforeValidator(_some_personas)]
 CaseId = Annotated[str, Field(pattern=r"^case-[\w.-]+$")]
 ScorerSettings = Annotated[LexicalSettings | BDISettings, Field(discriminator="kind")]
 
@@ -78,7 +90,7 @@ class RunSettings(Settings):
     """Everything that `python -m src.run` can be told."""
 
     name: FolderName
-    persona: tuple[int, ...] | Literal["all"]
+    persona: SomePersonas
     case: tuple[CaseId, ...] | Literal["all"] | None
     cohort: CohortSettings | None = None
     frozen: Annotated[str, Field(min_length=1)] | None
@@ -127,18 +139,6 @@ class RunSettings(Settings):
     reason: Annotated[str, Field(min_length=1)] | None
     retry_failed: bool
     repeat: str | None = Field(alias="from")
-
-    @field_validator("persona", mode="before")
-    @classmethod
-    def _some_personas(cls, value: object) -> object:
-        """Accept one number for a list of one; a doubled or unknown number helps nobody."""
-        if value == "all":
-            return value
-        numbers = value if isinstance(value, list) else [value]
-        good = all(type(number) is int and 1 <= number <= PERSONAS for number in numbers)
-        if not (good and numbers and len(set(numbers)) == len(numbers)):
-            raise ValueError(PERSONA_FORM)
-        return tuple(numbers)
 
     @field_validator("case", mode="before")
     @classmethod

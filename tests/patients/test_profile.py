@@ -18,8 +18,7 @@ from src.patients.lora import Signs
 from src.patients.profile import (
     PROFILE_PLACES,
     RAW_CASE_PLACES,
-    ProfilePatient,
-    RawCasePatient,
+    CasePatient,
     raw_role_play,
     role_play,
 )
@@ -150,10 +149,10 @@ class Broken:
         raise self.error
 
 
-def patient(model: Model | Broken, kind: str = "profile") -> ProfilePatient | RawCasePatient:
+def patient(model: Model | Broken, kind: str = "profile") -> CasePatient:
     if kind == "raw_case":
-        return RawCasePatient(model, settings=RAW, system="the record", signs=SIGNS)
-    return ProfilePatient(model, settings=PLAYED, system="the profile", signs=SIGNS)
+        return CasePatient(model, settings=RAW, system="the record", signs=SIGNS)
+    return CasePatient(model, settings=PLAYED, system="the profile", signs=SIGNS)
 
 
 def test_the_profile_is_told_with_each_fact_under_its_level_of_disclosure() -> None:
