@@ -5,31 +5,34 @@ BIN    := $(VENV)/bin
 
 SERVING := .venv-serving
 
-.PHONY: run run-cpu test test-serving test-slurm bench bench-serving results lint setup setup-serving setup-serving-gpu lock clean
+.PHONY: run run-cpu test test-serving test-slurm bench bench-serving results lint setup setup-serving setup-serving-gpu stand-ins lock clean
 .DELETE_ON_ERROR:
 
 run: setup  ## the main job: 20 offline interviews with persona 7, no model, no network
 	$(BIN)/python -m src.run experiment=offline persona=7
 
-run-cpu: setup setup-serving  ## real vLLM, a small real model and adapters on two CPU cores, in minutes
+run-cpu: stand-ins  ## real vLLM, a small real model and adapters on two CPU cores, in minutes
 	serving/run_cpu.sh
+
+stand-ins: setup setup-serving  ## what the CPU tier serves: a small model and two adapters
+	serving/stand_ins.sh
 
 test: setup  ## every test that needs no other server than its own
 	$(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/serving --ignore=tests/slurm
 
-test-serving: setup setup-serving  ## against a real vLLM server on CPUs; 20 minutes at most
+test-serving: stand-ins  ## against a real vLLM server on CPUs; 20 minutes at most
 	timeout -k 30 1200 $(BIN)/python -m pytest tests/serving
 
 bench: setup  ## what the driver costs, as ratios: two limits, overhead, soak; no model
 	$(BIN)/python -m src.bench
 
-bench-serving: setup  ## saturation and prefix cache of a server under endpoints/; see serving/run_cpu.sh
-	timeout -k 30 1500 $(BIN)/python -m src.bench "parts=[saturation,cache]"
+bench-serving: stand-ins  ## saturation and prefix cache of a real vLLM server on CPUs
+	timeout -k 30 720 serving/beside_cpu.sh $(BIN)/python -m src.bench "parts=[saturation,cache]"
 
 results: setup  ## every measured table of README, from tests/results
 	$(BIN)/python tests/tables.py
 
-test-slurm: setup setup-serving  ## the real scripts under a real Slurm on this machine (Debian, root)
+test-slurm: stand-ins  ## the real scripts under a real Slurm on this machine (Debian, root)
 	timeout -k 30 600 $(BIN)/python -m pytest tests/slurm
 
 lint: setup  ## style, types, import direction, size

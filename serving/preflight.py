@@ -84,12 +84,13 @@ async def outcomes(
                     yield f"{check.what} (held before, at this start of the server)", None
                     continue
                 try:
-                    await check.act()
+                    warning = await check.act()
                 except ServerError as error:
                     yield check.what, error
-                else:
+                    continue
+                if warning is None:
                     proofs.note(check)
-                    yield check.what, None
+                yield warning or check.what, None
     except (ServerError, InputError) as error:
         yield "", error
 

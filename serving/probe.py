@@ -24,6 +24,10 @@ SHORT = 5.0
 """Seconds that an answer without a model may take."""
 
 
+class KeyRefused(ServerError):
+    """The key of the endpoint file opens nothing: whoever answers there is another server."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Door:
     """Where a server answers, and with which key."""
@@ -147,6 +151,8 @@ def _content(
 ) -> dict[str, object]:
     status, body = _answer(door, path, asked, key=door.key, seconds=seconds)
     text = body.decode(errors="replace")
+    if status == http.client.UNAUTHORIZED:
+        raise KeyRefused(f"{door.host}:{door.port} refuses the key: another server answers there")
     if status != http.client.OK:
         raise ServerError(f"{path} answers {status}: {' '.join(text.split())[:200]}")
     try:

@@ -21,7 +21,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from serving.jobs import Life, last_lines, life_of, life_of_job, log_of_job, refuse_without_slurm
-from serving.probe import Door, listed
+from serving.probe import Door, KeyRefused, listed
 from serving.served import say
 from src import command, config
 from src.errors import ServerError
@@ -119,6 +119,9 @@ class Watch:
             try:
                 if set(endpoint.served) <= set(listed(door)):
                     self._answered.add(endpoint.start)
+            except KeyRefused as error:
+                path = shown(endpoint_path(self._folder, endpoint.name))
+                raise ServerError(f"{path}: {error}; start its server again") from error
             except (OSError, ServerError):
                 return False
         return endpoint.start in self._answered

@@ -64,9 +64,9 @@ def refuse_too_small(servers: Servers, longest: Mapping[str, Longest]) -> None:
     """Raise a `ServerError` where a window of ours cannot hold the longest interview."""
     for role, service in servers.services.items():
         settings, need = service.model.settings, longest.get(role)
-        if need and settings.backend == "vllm" and need.tokens > service.window:
+        if need and settings.backend == "vllm" and need.tokens > settings.context:
             raise ServerError(
-                f"{role}: {settings.name} is served with a window of {service.window} tokens, the "
+                f"{role}: {settings.name} has a window of {settings.context} tokens, the "
                 f"longest interview needs {need.tokens}; serve it with a larger one, or lower "
                 "orchestrator.max_messages or max_tokens"
             )

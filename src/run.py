@@ -133,7 +133,7 @@ async def _hold_and_answer(
             longest = longest_prompts(settings, words_max=casting.words_max)
             refuse_too_small(servers, longest)
             needed = server_checks(settings, servers, names)
-            await prove(needed, Proofs(config.folder(settings.endpoints)))
+            notes += await prove(needed, Proofs(config.folder(settings.endpoints)))
         watch = Watch(console, prices, planned=len(names) * settings.samples)
         allowance = Allowance(prices, cost=settings.max_cost, tokens=settings.max_tokens)
         subjects = [

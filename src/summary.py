@@ -157,7 +157,8 @@ def spent_lines(ledger: Ledger) -> list[str]:
     """Return a line a role: calls, tokens by kind, dollars."""
     lines = [
         f"{role}: {a.delivered} calls answered, {a.failed} not; tokens in {a.input_tokens} "
-        f"(cached {a.cached_tokens}), out {a.output_tokens} (reasoning {a.reasoning_tokens}); "
+        f"(cached {a.cached_tokens}), out {a.output_tokens} (reasoning {a.reasoning_tokens}), "
+        f"{a.output_tokens / a.seconds if a.seconds else 0:.0f} a second in each call; "
         f"{dollars(a.cost)}"
         for role, a in ledger.roles.items()
     ]

@@ -150,6 +150,8 @@ class Plan(Strict):
     tools: ToolPlay = "usual"
     """How models use the tools that they are offered."""
     keep_bodies: bool = True
+    caches: bool = True
+    """Whether a prompt's beginning is known from earlier ones."""
     counts: bool = True
     """Whether `/tokenize` is there."""
     count_failures: int = 0

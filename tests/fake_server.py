@@ -225,7 +225,7 @@ class FakeServer:
             fault,
             number=entry.number,
             budget=budget,
-            cache=self._cache,
+            cache=self._cache if self.plan.caches else PrefixCache(),
             numbered=self.plan.numbered,
             tools=self.plan.tools,
         )

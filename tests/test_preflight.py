@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fake_plan import Fault, Plan, adapter, served
+from fake_plan import Fault, Plan, Served, adapter, served
 from fake_process import ServerProcess, fake_process
 from model_runs import NO_SIGNALS
 
@@ -21,7 +21,7 @@ GEMMA, LLAMA = served("google/gemma-3-27b-it"), served("meta-llama/Meta-Llama-3-
 KEY = "the-servers-own-key"
 PLAN = Plan(key=KEY, models=(GEMMA, LLAMA, *(served(adapter(n)) for n in (7, 8))))
 LOCAL = ("experiment=local", "samples=1", "orchestrator.max_messages=2", NO_SIGNALS)
-KINDS = ("canary", "compare", "ending", "reply")
+KINDS = ("cache", "canary", "compare", "ending", "reply")
 
 
 @pytest.fixture
@@ -61,12 +61,12 @@ def test_a_run_finds_its_servers_by_their_endpoint_files_and_proves_them_once(
 ) -> None:
     found = [*told(server.url, tmp_path / "endpoints"), f"outputs={tmp_path}"]
     run([*LOCAL, *found, "persona=7"])
-    assert asked(server) == {"canary": 1, "compare": 4, "ending": 5, "reply": 1}
+    assert asked(server) == {"cache": 4, "canary": 1, "compare": 4, "ending": 5, "reply": 1}
     run([*LOCAL, *found, "persona=7", "run=again"])
-    assert asked(server) == {"canary": 1, "compare": 4, "ending": 5, "reply": 1}
+    assert asked(server) == {"cache": 4, "canary": 1, "compare": 4, "ending": 5, "reply": 1}
     told(server.url, tmp_path / "endpoints", start="two")
     run([*LOCAL, *found, "persona=[7,8]", "run=third"])
-    assert asked(server) == {"canary": 2, "compare": 8, "ending": 15, "reply": 2}
+    assert asked(server) == {"cache": 8, "canary": 2, "compare": 8, "ending": 15, "reply": 2}
     written = b"".join(f.read_bytes() for f in (tmp_path / "local").rglob("*") if f.is_file())
     assert KEY.encode() not in written
 
@@ -130,6 +130,10 @@ def test_a_broken_endpoint_file_is_one_line(text: str, tmp_path: Path) -> None:
     assert len(str(error.value).splitlines()) == 1
 
 
+def small(model: Served) -> Served:
+    return model.model_copy(update={"context": 5000})
+
+
 FAULTS: dict[str, tuple[Plan, list[str], str]] = {
     "an adapter like another": (
         twin_of(adapter(7)), [], f"{adapter(8)}: answers exactly as {adapter(7)}"
@@ -153,6 +157,11 @@ FAULTS: dict[str, tuple[Plan, list[str], str]] = {
         "generates nothing",
     ),
     "too small a window": (PLAN, ["models.persona.context=6000"], "a window of 6000 tokens"),
+    "a smaller window than is configured": (
+        PLAN.model_copy(update={"models": tuple(map(small, PLAN.models))}),
+        [],
+        "a window of 5000 tokens",
+    ),
     "another key": (PLAN.model_copy(update={"key": "changed"}), [], "401"),
     "a persona missing": (PLAN, ["persona=[7,9]"], "persona-09: no adapter of it is served"),
     "another list": (
@@ -182,7 +191,7 @@ def test_a_preflight_asks_nothing_that_held_since_the_servers_start(
     found = told(server.url, tmp_path)
     preflight(["experiment=local", "persona=[7,8]", *found])
     first = asked(server)
-    assert first == {"canary": 1, "compare": 4, "ending": 10, "reply": 1}
+    assert first == {"cache": 4, "canary": 1, "compare": 4, "ending": 10, "reply": 1}
     preflight(["experiment=local", "persona=[7,8]", *found])
     assert asked(server) == first
     assert "held before" in capsys.readouterr().out
@@ -195,7 +204,20 @@ def test_servers_without_an_endpoint_file_are_asked_the_canary_alone(
     with fake_process(plan) as other:
         urls = [f"models.{model}.base_url={other.url}" for model in ("gemma", "persona")]
         run([*LOCAL, *urls, f"outputs={tmp_path}", "persona=7"])
-        assert asked(other) == {"canary": 1, "compare": 0, "ending": 0, "reply": 0}
+        assert asked(other) == dict.fromkeys(KINDS, 0) | {"canary": 1}
+
+
+def test_a_server_without_a_prefix_cache_is_a_warning_each_time_and_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with fake_process(PLAN.model_copy(update={"caches": False})) as server:
+        found = [*told(server.url, tmp_path / "endpoints"), "persona=7"]
+        both = (preflight, ["experiment=local"]), (run, [*LOCAL, f"outputs={tmp_path}"])
+        for command, arguments in both:
+            command([*arguments, *found])
+            shown = " ".join(capsys.readouterr().out.split())
+            assert f"{GEMMA.name}: its server keeps no prefix cache" in shown
+            assert f"{LLAMA.name}: its server keeps no prefix cache" in shown
 
 
 def test_everything_that_a_run_may_need_is_listed(

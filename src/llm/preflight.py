@@ -18,6 +18,7 @@ from pydantic import Field
 from src.errors import ModelFailed, ServerError
 from src.llm.caller import Request, body_of
 from src.llm.endpoints import Endpoint
+from src.llm.metrics import HITS, block_size, metrics_of
 from src.llm.responses import read_response
 from src.llm.servers import PERSONA_ROLE, WAYS_ON, Servers, Service
 from src.llm.structured import canary_holds, canary_messages, canary_schema
@@ -27,6 +28,8 @@ SHORT, PATIENT = 20.0, 90.0
 """Seconds: for one short answer; for the first logprobs, which a server compiles code for."""
 CANARY_TOKENS = 64
 PADDING = "<pad>"
+REPEATED = "again "
+"""A word of which a prompt longer than a block of the cache is made."""
 FIRST_TOKENS = 8
 """Tokens whose probabilities are compared."""
 SAME = 1e-4
@@ -50,8 +53,8 @@ class Check:
     what: str
     """What holds if it does not fail; the same text, the same check."""
     endpoint: Endpoint | None
-    act: Callable[[], Awaitable[None]]
-    """Raises `ServerError` where it does not hold."""
+    act: Callable[[], Awaitable[str | None]]
+    """Raises `ServerError` where it does not hold; returns a warning where runs go on without."""
 
 
 class Proofs:
@@ -103,6 +106,7 @@ def checks(
         for role, service in started.items()
         if role != PERSONA_ROLE or not servers.adapters
     ]
+    found += [cache_check(service) for service in started.values()]
     if PERSONA_ROLE in started and servers.adapters:
         service = started[PERSONA_ROLE]
         names = [name for s in subjects if (name := servers.served(s)[PERSONA_ROLE])]
@@ -112,12 +116,17 @@ def checks(
     return list({check.what: check for check in found}.values())
 
 
-async def prove(found: Iterable[Check], proofs: Proofs) -> None:
-    """Make each check that did not hold before; raise the first `ServerError`."""
+async def prove(found: Iterable[Check], proofs: Proofs) -> list[str]:
+    """Make each check that did not hold before; return warnings, raise the first `ServerError`."""
+    warnings = []
     for check in found:
-        if not proofs.hold(check):
-            await check.act()
+        if proofs.hold(check):
+            continue
+        if warning := await check.act():
+            warnings.append(warning)
+        else:
             proofs.note(check)
+    return warnings
 
 
 def schema_check(service: Service) -> Check:
@@ -146,6 +155,28 @@ def reply_check(service: Service, name: str) -> Check:
             )
 
     return Check(what=f"{name} answers", endpoint=service.endpoint, act=act)
+
+
+def cache_check(service: Service) -> Check:
+    """Send one prompt twice: the second time the server's counter of cached tokens has to rise."""
+    name, url = service.model.settings.name, service.model.settings.base_url or ""
+
+    async def act() -> str | None:
+        try:
+            size, before = block_size(url), metrics_of(url)[HITS]
+            prompt = [{"role": "user", "content": REPEATED * size}]  # a word is a token at least
+            for _ in range(2):
+                await _asked(service, _body(name, prompt, tokens=1), PATIENT, what="cache")
+            if metrics_of(url)[HITS] > before:
+                return None
+        except ServerError as error:
+            return f"{name}: whether its prefix cache works is unknown: {error}"
+        return (
+            f"{name}: its server keeps no prefix cache, so that every turn computes the whole "
+            "conversation anew; start it with --enable-prefix-caching and look at its log"
+        )
+
+    return Check(what=f"{name} answers from its prefix cache", endpoint=service.endpoint, act=act)
 
 
 def difference_check(service: Service, prompt: str) -> Check:

@@ -39,14 +39,6 @@ class Service:
     endpoint: Endpoint | None
     """The endpoint file that said where it is; None where the configuration did."""
 
-    @property
-    def window(self) -> int:
-        """Return the tokens of its window, as its server says or as is configured."""
-        settings = self.model.settings
-        listed = self.listed.get(settings.name)
-        told = listed.window if listed else None
-        return min(settings.context, told or settings.context)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
@@ -129,6 +121,7 @@ async def open_servers(
                 if any_adapter
                 else _first_listed(role, names, models, listed, fixed=role in remembered)
             )
+            _narrow(opened[key], listed[key])
             services[role] = Service(
                 key=key, model=opened[key], listed=listed[key], endpoint=doors[key].endpoint
             )
@@ -240,6 +233,13 @@ async def _listed(opened: Mapping[str, Model]) -> dict[str, dict[str, Listed]]:
     answers = await asyncio.gather(*map(ask, one_each.values()))
     by_url = dict(zip(one_each, answers, strict=True))
     return {name: by_url[model.settings.base_url] for name, model in opened.items()}
+
+
+def _narrow(model: Model, listed: Mapping[str, Listed]) -> None:
+    """Keep to the window that a server says, where it is smaller than the configured one."""
+    told, known = listed.get(model.settings.name), model.settings.context
+    if told and told.window and told.window < known:
+        model.settings = model.settings.model_copy(update={"context": told.window})
 
 
 def _first_listed(

@@ -128,6 +128,13 @@ def test_what_says_it_is_ready_and_does_not_answer_is_waited_for(tmp_path: Path)
         wait(told(tmp_path, "timeout=0.1"))
 
 
+def test_a_server_that_refuses_the_key_is_another_one_and_not_waited_for(tmp_path: Path) -> None:
+    with launcher(tmp_path, command("gemma")) as run:
+        publish(run.folder, run.when("ready").model_copy(update={"key": "another"}))
+        with pytest.raises(ServerError, match=r"gemma\.json: .* refuses the key: another server"):
+            wait(told(run.folder))
+
+
 @pytest.mark.parametrize("gone", [{"state": "ended", "key": ""}, {"pid": GONE}])
 def test_a_server_that_has_ended_before_is_not_waited_for(
     tmp_path: Path, gone: dict[str, object]
