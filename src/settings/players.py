@@ -108,6 +108,7 @@ class BDISettings(Settings):
     rubric: File
     repair: File
     order: Literal["evidence_first", "score_first"]
+    evidence_max: Positive | None
     repairs: Count
     call: CallSettings
 

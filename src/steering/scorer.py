@@ -77,7 +77,7 @@ class BDIScorer:
 
     def __init__(self, asking: Asking, *, settings: BDISettings, texts: ScorerTexts) -> None:
         self._asking, self._settings, self._texts = asking, settings, texts
-        self._schema = assessment_schema(settings.order)
+        self._schema = assessment_schema(settings.order, settings.evidence_max)
 
     async def score(self, turns: Turns) -> Assessment:
         """Rate the 21 items; raise `ScorerFailed` where no answer can be used."""

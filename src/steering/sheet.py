@@ -40,9 +40,15 @@ class Entry(BaseModel):
         return self
 
 
-def assessment_schema(order: Order) -> Schema:
-    """Return the schema of 21 named items, each with its three parts in the given order."""
-    parts = PARTS if order == "evidence_first" else dict(reversed(PARTS.items()))
+def assessment_schema(order: Order, evidence_max: int | None = None) -> Schema:
+    """Return the schema of 21 named items, each with its three parts in the given order.
+
+    `evidence_max` bounds the characters of an item's evidence: a small model may find no end.
+    """
+    bound = {} if evidence_max is None else {"maxLength": evidence_max}
+    parts = PARTS | {"evidence": {**PARTS["evidence"], **bound}}
+    if order == "score_first":
+        parts = dict(reversed(parts.items()))
     return closed_object(dict.fromkeys(FIELDS, closed_object(parts)))
 
 

@@ -65,7 +65,7 @@ async def test_the_scorers_schema_gives_all_items_in_their_order(server: RealSer
         messages=tuple(scorer_view("Rate each item from what the persona says.", TALK)),
         settings=RUN.scorer.call,
         turn=2,
-        schema=assessment_schema("evidence_first"),
+        schema=assessment_schema(RUN.scorer.order, RUN.scorer.evidence_max),
     )
     async with server.opened() as servers:
         reply = await caller(servers.services["scorer"].model, role="scorer").ask(asked)
@@ -73,7 +73,9 @@ async def test_the_scorers_schema_gives_all_items_in_their_order(server: RealSer
     assert isinstance(told, dict)
     assert tuple(told) == FIELDS
     assert [*told[FIELDS[0]]] == ["evidence", "confidence", "score"]
-    assert parse_assessment(reply.text).total <= 63
+    read = parse_assessment(reply.text)
+    assert read.total <= 63
+    assert max(len(s.evidence) for s in read.symptoms) <= (RUN.scorer.evidence_max or 0)
     assert "\n" not in reply.text  # no blanks but those within the evidence
 
 

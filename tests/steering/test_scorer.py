@@ -95,6 +95,15 @@ def test_the_schema_is_closed_typed_and_in_the_order_of_thought(
     for item in schema["properties"].values():
         assert list(item["properties"]) == parts == item["required"]
         assert item["properties"]["score"] == {"type": "integer", "enum": [0, 1, 2, 3]}
+        assert item["properties"]["evidence"] == {"type": "string"}
+
+
+@pytest.mark.parametrize("order", ["evidence_first", "score_first"])
+def test_the_schema_bounds_the_evidence_where_told(order: Any) -> None:
+    schema = assessment_schema(order, 80)
+    assert lint(schema) == []
+    bound = {"type": "string", "maxLength": 80}
+    assert all(i["properties"]["evidence"] == bound for i in schema["properties"].values())
 
 
 # the reading
