@@ -49,7 +49,7 @@ def test_ci_shows_what_is_skipped_and_fails_where_data_is_there_and_skipped(
     ("calibrated", "serving", "passes", "last"),
     [
         (0, 0, True, "3 passed in a real Slurm"),
-        (SLOW, 0, True, "left out: test-serving, test-slurm: calibration: 0.9"),
+        (SLOW, 0, True, "left out: test-serving, bench-serving, test-slurm: calibration: 0.9"),
         (1, 0, False, "9 passed"),
         (0, 1, False, "3 passed in the real server"),
     ],
@@ -57,19 +57,20 @@ def test_ci_shows_what_is_skipped_and_fails_where_data_is_there_and_skipped(
 def test_the_real_servers_are_left_out_on_a_slow_machine_alone_and_said_last(
     calibrated: int, serving: int, passes: bool, last: str, tmp_path: Path
 ) -> None:
-    ended = ci(tmp_path, real="1", calibrated=calibrated, serving=serving)
+    ended = ci(tmp_path, calibrated=calibrated, serving=serving)
     assert (ended.returncode == 0) == passes, ended.stdout
     assert ended.stdout.splitlines()[-1] == last
 
 
-def test_the_real_servers_are_left_out_unless_asked_for(tmp_path: Path) -> None:
-    ended = ci(tmp_path, serving=1)
+def test_the_real_servers_are_left_out_where_told(tmp_path: Path) -> None:
+    ended = ci(tmp_path, real="0", serving=1)
     assert ended.returncode == 0
-    assert ended.stdout.splitlines()[-1].startswith("left out: test-serving, test-slurm")
+    last = "left out: test-serving, bench-serving, test-slurm: TACIT_REAL_SERVERS=0"
+    assert ended.stdout.splitlines()[-1] == last
 
 
 def ci(
-    place: Path, *, data: bool = False, real: str = "0", calibrated: int = 0, **make: object
+    place: Path, *, data: bool = False, real: str = "1", calibrated: int = 0, **make: object
 ) -> "subprocess.CompletedProcess[str]":
     """Run the script in a checkout whose programs end as told."""
     checkout, programs = place / "checkout", place / "bin"

