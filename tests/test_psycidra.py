@@ -4,6 +4,7 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -228,14 +229,14 @@ def test_nothing_private_reaches_a_diagnoser_and_nothing_is_sent_after_a_stop(
 ) -> None:
     """Canaries: the case's label and record, the profile's private facts, notes and tools."""
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
-    cases = tmp_path / "cases"
+    canary, cases = token_hex(8), tmp_path / "cases"
     cases.mkdir()
     text = (ROOT / "conf/cases/invented/case-001.yaml").read_text(encoding="utf-8")
     content = yaml.safe_load(text)
-    content["case"]["text"] += " CANARY-RECORD."
-    content["case"]["category"] = "CANARY-LABEL"
-    content["profile"]["narrative"][0] += " CANARY-NARRATIVE."
-    content["profile"]["facts"][0]["text"] += " CANARY-FACT."
+    content["case"]["text"] += f" {canary}-RECORD."
+    content["case"]["category"] = f"{canary}-LABEL"
+    content["profile"]["narrative"][0] += f" {canary}-NARRATIVE."
+    content["profile"]["facts"][0]["text"] += f" {canary}-FACT."
     (cases / "case-001.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     stop = Fault(kind="text", text="I have decided to end my life tonight.", role="patient", turn=3)
     plan = Plan(models=(served("gpt-5.6-terra", efforts=EFFORTS),), faults=(stop,))
@@ -256,7 +257,7 @@ def test_nothing_private_reaches_a_diagnoser_and_nothing_is_sent_after_a_stop(
     used = [use for question in questions for use in question["tools"]]
     private = [use["output"] for use in used if use["name"] != "lookup_icd_disorder"]
     assert private
-    assert "CANARY" not in bodies
+    assert canary not in bodies
     assert "case-001" not in bodies
     assert not any(json.dumps(output)[1:-1] in bodies for output in private if len(output) > 40)
 

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable
 from itertools import pairwise
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -357,13 +358,11 @@ def test_support_and_confidence_are_each_what_the_model_said(support: str, level
 
 # what the model may read --------------------------------------------------------------------
 
-CANARY = "zanzibar-{}"
-
 
 def telltale() -> tuple[Interview, list[str]]:
     """Return an interview that is full of what no diagnoser may see, and those words."""
     kinds = ("notes", "arguments", "output", "source", "flag", "raw", "turnflag", "subject")
-    words = {kind: CANARY.format(kind) for kind in (*kinds, "reason", "closing")}
+    words = {kind: token_hex(8) for kind in (*kinds, "reason", "closing")}
     use = ToolUse(name="x", arguments=words["arguments"], ok=True, output=words["output"])
     turns = tuple(
         Turn(

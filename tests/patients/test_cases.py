@@ -406,6 +406,8 @@ def test_the_example_shows_the_form_that_the_schema_describes() -> None:
     schema = CaseRow.model_json_schema()
     assert set(schema["required"]) == set(json.loads(path.read_text(encoding="utf-8")))
     assert schema["additionalProperties"] is False
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert json.loads(readme.partition("```json\n")[2].partition("```")[0]) == schema
 
 
 def test_the_benchmarks_own_records_are_read() -> None:
