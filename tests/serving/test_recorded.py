@@ -99,6 +99,7 @@ def lacking(expected: object, found: object, place: str = "$") -> list[str]:
 
 def test_every_kind_of_request_was_recorded(fake: ServerProcess) -> None:
     assert {role: len(bodies) for role, bodies in recorded(fake).items()} == {
+        "cache": 2,
         "canary": 1,
         "reply": 1,
         "compare": 3,

@@ -1,11 +1,12 @@
 """Jobs that interview: waiting, arrays, being stopped and going on, and servers that fail."""
 
+import json
 import os
 import signal
 import time
 
 from slurm_cluster import CPUS
-from slurm_site import LONG, SHORT, Site
+from slurm_site import GEMMA, LLAMA, LONG, SHORT, Site
 
 
 def test_a_dependent_job_holds_its_interviews(site: Site) -> None:
@@ -30,6 +31,26 @@ def test_one_job_interviews_every_persona(served: Site) -> None:
     job = served.interview(*SHORT)
     assert served.cluster.wait_for_end(job) == "COMPLETED", served.cluster.output(job)
     assert list(served.results("short")) == ["persona-01", "persona-02", "persona-03", "persona-07"]
+
+
+def test_a_bench_job_measures_what_is_served_and_names_the_card(served: Site) -> None:
+    out = served.folder / "bench.json"
+    job = served.bench(
+        "gpu=a-card", f"out={out}", "calls=4", "saturation.pairs=1", "saturation.interviews=4",
+        "saturation.alone=1", "saturation.every=0.02",
+    )  # fmt: skip
+    assert served.cluster.wait_for_end(job) == "COMPLETED", served.cluster.output(job)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["machine"]["gpu"] == "a-card"
+    assert set(found["models"]) == {GEMMA, LLAMA}
+    assert {figure["part"] for figure in found["figures"]} == {"saturation", "cache"}
+
+
+def test_a_bench_job_that_names_no_card_is_refused(served: Site) -> None:
+    job = served.bench("saturation.pairs=1")
+    assert served.cluster.wait_for_end(job) == "FAILED"
+    assert served.cluster.shown(job)["ExitCode"] == "2:0"
+    assert "gpu=" in served.cluster.output(job)
 
 
 def test_a_requeued_job_goes_on_and_repeats_no_turn(served: Site) -> None:
