@@ -13,7 +13,7 @@ from src.interviewers.skills import Skills
 from src.interviewers.toolbox import Session, Toolbox
 from src.llm.caller import Asking, Request
 from src.llm.client import Message
-from src.llm.tools import Said, converse, exchanged, spoken
+from src.llm.tools import Execute, Said, converse, exchanged, spoken
 from src.prompts import fill, load_prompt
 from src.records import Guidance, Question, SafetyEvent, StopReason, visible
 from src.settings import AgentSettings
@@ -24,6 +24,8 @@ CAPPED = "rounds_used_up"
 """Flag of a question that the model had to write since it used no more tools."""
 CUT_OFF = "cut_off"
 """Flag of a question that ended at the token limit, where no guard has it written anew."""
+CRISIS = "unanswered_crisis"
+"""The guard's concern behind which a model may stop the interview instead of writing anew."""
 FIXED = 2
 """Messages of an interview that no model writes: greeting and goodbye."""
 
@@ -71,13 +73,13 @@ class AgentInterviewer:
             return fixed.model_copy(update={"notes": notes})
         session = self._toolbox.opened(turns[-1].question.notes)
         rounds = self._settings.rounds
-        said = await self._said(self._history(turns), session, turn=len(turns) + 1, rounds=rounds)
+        said = await self._said(self._history(turns), session.run, turns, rounds=rounds)
         kept = {"tools": said.uses, "calls": said.calls, "notes": session.notes}
         if session.event:
             return self._stopped(session.event).model_copy(update=kept)
         flags = (CAPPED,) if said.capped else ()
         question = Question(text=said.text.strip(), source="model", flags=flags)
-        return await self._guarded(question.model_copy(update=kept), said, turns)
+        return await self._guarded(question.model_copy(update=kept), said, session, turns)
 
     def _fixed(self, turns: Turns, guidance: Guidance) -> Question | None:
         """Return what no model writes: danger comes first, then the person's wish, then the end."""
@@ -111,22 +113,31 @@ class AgentInterviewer:
         return tuple(messages)
 
     async def _said(
-        self, messages: tuple[Message, ...], session: Session, *, turn: int, rounds: int
+        self,
+        messages: tuple[Message, ...],
+        execute: Execute,
+        turns: Turns,
+        *,
+        rounds: int,
+        used: int = 0,
     ) -> Said:
         try:
             return await converse(
                 self._asking,
-                Request(messages=messages, settings=self._settings.call, turn=turn),
+                Request(messages=messages, settings=self._settings.call, turn=len(turns) + 1),
                 self._toolbox.tools,
                 rounds=rounds,
-                execute=session.run,
+                execute=execute,
                 native=self._native,
+                used=used,
             )
         except ModelFailed as error:
             text = f"{error.kind}: {error}"
             raise InterviewerFailed(text, transport=error.transport) from error
 
-    async def _guarded(self, question: Question, said: Said, turns: Turns) -> Question:
+    async def _guarded(
+        self, question: Question, said: Said, session: Session, turns: Turns
+    ) -> Question:
         """Return the question as the guard lets it pass: written anew once, else a safe line."""
         guard = self._guard
         if guard is None:
@@ -135,22 +146,29 @@ class AgentInterviewer:
         question, found = _checked(guard, question, said, turns)
         if not found:
             return question
-        if again := await self._again(guard.objection(said.text, found), said, turns):
-            calls = question.calls + again.calls
-            question = question.model_copy(update={"calls": calls})
+        may_stop = CRISIS in found and bool(self._toolbox.ending)
+        objection = guard.objection(said.text, found)
+        if again := await self._again(objection, said, session, turns, rounds=int(may_stop)):
+            kept = {"calls": question.calls + again.calls, "tools": question.tools + again.uses}
+            question = question.model_copy(update=kept)
+            if session.event:
+                flags = {"flags": question.flags, "notes": question.notes}
+                return self._stopped(session.event).model_copy(update=kept | flags)
             question, found = _checked(guard, question, again, turns)
             if not found:
                 return question
         line = guard.safe_line(turns, closing=False)
         return question.model_copy(update={"text": line, "source": "guard"})
 
-    async def _again(self, objection: str, said: Said, turns: Turns) -> Said | None:
-        """Return what the model writes instead, without tools; None where it has nothing better."""
+    async def _again(
+        self, objection: str, said: Said, session: Session, turns: Turns, *, rounds: int
+    ) -> Said | None:
+        """Return what the model writes instead, or its stop; None where it has nothing better."""
         draft = spoken(said.text, native=self._native)
         messages = (*said.messages, draft, {"role": "user", "content": objection})
-        unused = self._toolbox.opened(None)
+        used = len(said.uses)
         try:
-            return await self._said(messages, unused, turn=len(turns) + 1, rounds=0)
+            return await self._said(messages, session.end, turns, rounds=rounds, used=used)
         except InterviewerFailed as error:
             if error.transport:
                 raise

@@ -47,6 +47,7 @@ class Toolbox:
         if missing := [name for name in names if name not in known]:
             raise InputError(f"{TOOLS}: the tool {missing[0]} is missing")
         self.tools = tuple(known[name] for name in names)
+        self.ending = tuple(tool.name for tool in self.tools if tool.ends)
         self.skills, self.reference, self.plan_max = skills, reference, settings.plan_max
         self.keeps_notes = "notepad" in settings.tools
 
@@ -79,6 +80,14 @@ class Session:
     async def run(self, name: str, arguments: Arguments) -> Ran:
         """Run one tool; an `InputError` names what is wrong with its arguments."""
         return self._tools[name](arguments)
+
+    async def end(self, name: str, arguments: Arguments) -> Ran:
+        """Run a tool that ends the interview; an `InputError` for any other."""
+        if name not in self._box.ending:
+            raise InputError(
+                f"only {', '.join(self._box.ending)} may be used now; else write the message"
+            )
+        return await self.run(name, arguments)
 
     def _read(self, _: Arguments) -> Ran:
         return Ran(output=str(self._notepad))

@@ -34,6 +34,8 @@ class Tool(Record):
     description: str
     parameters: Schema
     """Closed JSON schema of the arguments; what may be left out is nullable."""
+    ends: bool = False
+    """Whether it ends the conversation: it is run however many calls stand before it."""
 
     @model_validator(mode="after")
     def _fits_every_server(self) -> "Tool":
@@ -56,10 +58,12 @@ class Tool(Record):
         return {"type": "function", "function": about | {"parameters": self.parameters}}
 
 
-def exchanged(uses: Sequence[ToolUse], *, turn: int, native: bool) -> tuple[Message, ...]:
-    """Return the messages of what was called before question `turn`, from its records."""
+def exchanged(
+    uses: Sequence[ToolUse], *, turn: int, native: bool, used: int = 0
+) -> tuple[Message, ...]:
+    """Return the messages of what was called before question `turn`, after so many calls more."""
     messages: list[Message] = []
-    for number, use in enumerate(uses, 1):
+    for number, use in enumerate(uses, used + 1):
         arguments = object_in(use.arguments)
         if native:
             key = f"call_{turn}_{number}"

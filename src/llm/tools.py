@@ -16,7 +16,8 @@ from src.records import Call, ToolUse
 __all__ = ["Execute", "Ran", "Said", "Tool", "ToolCall", "converse", "exchanged", "spoken"]
 
 CALLS_AT_MOST = 8
-"""Calls of one response that are run: a loop within one would fill the window."""
+"""Calls of one response that are run, beside those that end the conversation: a loop within one
+would fill the window."""
 KINDS: Mapping[str, type] = {"string": str, "array": list, "object": dict, "boolean": bool}
 
 
@@ -59,9 +60,11 @@ async def converse(
     execute: Execute,
     native: bool,
     parallel: bool = False,
+    used: int = 0,
 ) -> Said:
     """Return a model's answer after at most so many responses that are none.
 
+    `used`: calls of the same turn that stand in the request's messages already.
     Wrong calls are answered to the model and recorded, never raised. Raises `ModelFailed` where
     the last response, which may call nothing, is no answer either. With `native` false the
     request's schema is set here.
@@ -73,7 +76,7 @@ async def converse(
     aside: tuple[Message, ...] = ()
     """An unreadable answer and why: shown once, so that prompts go on growing after it."""
     for left in range(rounds, -1, -1):
-        messages = start + exchanged(uses, turn=request.turn, native=native)
+        messages = start + exchanged(uses, turn=request.turn, native=native, used=used)
         asked = way.asked(replace(request, messages=messages + aside), free=left > 0)
         reply = await asking.ask(asked)
         calls += reply.calls
@@ -92,7 +95,7 @@ async def converse(
                 text="" if ended else text,
                 uses=uses,
                 calls=calls,
-                messages=start + exchanged(uses, turn=request.turn, native=native),
+                messages=start + exchanged(uses, turn=request.turn, native=native, used=used),
                 truncated=reply.truncated,
                 capped=bool(uses) and not left,
                 ended=ended,
@@ -105,21 +108,24 @@ async def _run(
 ) -> tuple[tuple[ToolUse, ...], bool]:
     """Run what one response asks for; return it in the order of the calls, and whether it ends."""
     known = {tool.name: tool for tool in tools}
-    run, ran = wanted[:CALLS_AT_MOST], []
-    if parallel:
-        ran = await asyncio.gather(*(_ran(call, known, execute) for call in run))
-    else:
-        for call in run:
-            ended = any(one.ends for one in ran)
-            late = Ran(output="not run: the conversation had ended", ok=False)
-            ran.append(late if ended else await _ran(call, known, execute))
-    over = Ran(output=f"not run: at most {CALLS_AT_MOST} calls in one response", ok=False)
-    ran += [over] * (len(wanted) - len(run))
+    ending = {tool.name for tool in tools if tool.ends}
+    others = [n for n, call in enumerate(wanted) if call.name not in ending]
+    over = frozenset(others[CALLS_AT_MOST:])  # what ends the conversation is never over
+    due = [n for n in range(len(wanted)) if n not in over]
+    ran: dict[int, Ran] = {}
+    for group in [due] if parallel else [[n] for n in due]:
+        if any(one.ends for one in ran.values()):
+            break
+        came = await asyncio.gather(*(_ran(wanted[n], known, execute) for n in group))
+        ran |= zip(group, came, strict=True)
+    late = Ran(output="not run: the conversation had ended", ok=False)
+    cut = Ran(output=f"not run: at most {CALLS_AT_MOST} calls in one response", ok=False)
+    came = [ran.get(n, cut if n in over else late) for n in range(len(wanted))]
     uses = tuple(
         ToolUse(name=call.name, arguments=call.arguments, ok=one.ok, output=one.output)
-        for call, one in zip(wanted, ran, strict=True)
+        for call, one in zip(wanted, came, strict=True)
     )
-    return uses, any(one.ends for one in ran)
+    return uses, any(one.ends for one in came)
 
 
 async def _ran(call: ToolCall, known: Mapping[str, Tool], execute: Execute) -> Ran:

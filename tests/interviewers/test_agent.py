@@ -58,6 +58,7 @@ GUARD = AssessmentGuard(
     safety=CHECK,
 )
 URGENT = "I have a plan and I am going to kill myself tonight."
+WISH = "Sometimes I wish I would not wake up any more."
 END = Guidance(text="Time to end.", stop=StopReason.MAX_MESSAGES, closing=True)
 ON = Guidance(text="")
 NOTE = {"action": "add", "id": None, "category": "evidence", "text": "tired since May"}
@@ -427,6 +428,51 @@ async def test_what_is_refused_twice_becomes_a_safe_line_and_the_work_is_kept() 
 async def test_a_model_with_nothing_better_is_replaced_by_a_safe_line() -> None:
     question = await agent(Voice(BAD, ModelFailed("no", kind="refused"))).ask([turn(1)], ON)
     assert question.source == "guard"
+
+
+def by(native: bool, *replies: str | tuple[str, str]) -> Voice:
+    """Return a voice that speaks and calls in one of the two ways."""
+    if native:
+        return Voice(*[reply if isinstance(reply, str) else [reply] for reply in replies])
+    told = (
+        {"tool": "none", "message": reply}
+        if isinstance(reply, str)
+        else {"tool": reply[0]} | json.loads(reply[1])
+        for reply in replies
+    )
+    return Voice(*map(json.dumps, told))
+
+
+@WAYS
+async def test_a_draft_that_passes_a_danger_by_may_be_answered_with_the_stop(native: bool) -> None:
+    voice = by(native, UPDATE, GOOD, STOP, GOOD)
+    last = await agent(voice, native=native).ask([turn(1, WISH)], ON)
+    assert (last.text, last.source, last.stop) == (TEXTS.safety, "fixed", StopReason.SAFETY)
+    assert last.event == SafetyEvent(source="model", kind="self_harm", reason="says goodbye")
+    assert [use.name for use in last.tools] == [UPDATE[0], STOP[0]]
+    assert (len(last.calls), last.flags) == (3, ("unanswered_crisis",))
+    assert "N001" in (last.notes or "")
+    assert len(voice.requests) == 3
+
+
+@WAYS
+async def test_behind_a_refused_draft_no_tool_but_the_stop_is_run(native: bool) -> None:
+    answered = "I'm glad you told me that. Are you safe at the moment?"
+    voice = by(native, UPDATE, GOOD, UPDATE, answered)
+    question = await agent(voice, native=native).ask([turn(1, WISH)], ON)
+    assert (question.text, question.source) == (answered, "model")
+    assert [(use.name, use.ok) for use in question.tools] == [(UPDATE[0], True), (UPDATE[0], False)]
+    assert len(Notepad.read(question.notes).notes) == 1
+    keys = [call["id"] for m in voice.requests[-1].messages for call in m.get("tool_calls", ())]
+    assert len(keys) == len(set(keys)) == (2 if native else 0)
+    assert len(voice.requests) == 4
+
+
+async def test_a_draft_refused_for_anything_else_calls_nothing() -> None:
+    voice = Voice(BAD, [STOP])
+    question = await agent(voice).ask([turn(1)], ON)
+    assert (question.source, question.tools, question.event) == ("guard", (), None)
+    assert voice.requests[1].tool_choice == "none"
 
 
 async def test_a_refused_draft_leaves_no_trace_in_the_next_prompt() -> None:

@@ -50,6 +50,7 @@ STOP = Tool(
             "reason": {"type": ["string", "null"]},
         }
     ),
+    ends=True,
 )
 LIST = Tool(name="list_all", description="Lists everything.", parameters=closed_object({}))
 TOOLS = (NOTES, DISORDER, STOP, LIST)
@@ -298,6 +299,23 @@ async def test_a_loop_within_one_response_is_cut_and_every_call_recorded() -> No
     assert len(desk.ran) == CALLS_AT_MOST
     assert len(said.uses) == 50
     assert sum(use.ok for use in said.uses) == CALLS_AT_MOST
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+async def test_a_stop_is_run_however_many_calls_stand_before_it(parallel: bool) -> None:
+    desk = Desk()
+    calls = [("list_all", "{}")] * (CALLS_AT_MOST + 3) + [("safety_stop", '{"kind": "self_harm"}')]
+    asking = Replies(says("", *calls), says("And?"))
+    said = await talk(asking, native=True, desk=desk, parallel=parallel)
+    assert (said.ended, len(asking.requests), len(said.uses)) == (True, 1, len(calls))
+    assert [name for name, _ in desk.ran] == ["list_all"] * CALLS_AT_MOST + ["safety_stop"]
+    assert [use.ok for use in said.uses] == [True] * CALLS_AT_MOST + [False] * 3 + [True]
+
+
+async def test_a_stop_with_wrong_arguments_is_answered_and_the_talk_goes_on() -> None:
+    calls = [("list_all", "{}")] * CALLS_AT_MOST + [("safety_stop", '{"kind": "boredom"}')]
+    said = await talk(Replies(says("", *calls), says("And?")), native=True)
+    assert (said.text, said.ended, said.uses[-1].ok) == ("And?", False, False)
 
 
 async def test_parallel_calls_run_at_once_and_come_back_in_their_order() -> None:
