@@ -10,10 +10,8 @@ INTENDED_USE = (
     "Research on simulated personas. Not a diagnostic device: nobody is diagnosed, and no result "
     "says anything about a real person."
 )
-
 ITEMS = 21
 """Items of the BDI-II; item numbers run from 1 to 21."""
-
 Score = Annotated[int, Field(ge=0, le=3, strict=True)]
 Confidence = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Item = Annotated[int, Field(ge=1, le=ITEMS, strict=True)]
@@ -60,6 +58,8 @@ class Call(Record):
     """Of the input, what the provider charges for putting into its cache."""
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
+    at_most: tuple[int, int] | None = None
+    """Tokens of prompt and answer that it may have taken, where no server told them."""
     seconds: float = 0.0
     finish: str | None = None
     outcome: str = "ok"

@@ -9,7 +9,6 @@ The same command again resumes: what is finished is never held twice.
 
 import asyncio
 import resource
-import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from importlib.metadata import version
@@ -21,9 +20,9 @@ from rich.table import Table
 
 from src import build, command, config
 from src.diagnosing import CaseResult, case_lines, case_table
-from src.errors import DiskError, InputError, ServerError, TooFewInterviews
+from src.errors import DiskError, InputError, TooFewInterviews
 from src.forecast import show_forecast, taken
-from src.grid import grid_of
+from src.grid import grid_of, run_each
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices
@@ -41,7 +40,7 @@ from src.readiness import longest_prompts, refuse_too_small, server_checks
 from src.records import INTENDED_USE, Call
 from src.settings import ReportSettings, RunSettings
 from src.store import SubjectFolder
-from src.subject import SubjectRun, owed_samples, owes_diagnoses, report_name
+from src.subject import SubjectRun, count_spent, owed_samples, owes_diagnoses, report_name
 from src.summary import SubjectResult, answer_lines, table, what_went_wrong
 
 SPARE_FILES = 32
@@ -58,16 +57,7 @@ def run(arguments: Sequence[str]) -> None:
         return
     for part in parts:  # every part is refused before the first one spends anything
         build.Casting(read(part.arguments)[0])
-    ended: TooFewInterviews | ServerError | None = None
-    for part in parts:
-        sys.stdout.write(f"\n== {part.name}: {' '.join(part.arguments)}\n")
-        try:
-            run_one(part.arguments)
-        except (TooFewInterviews, ServerError) as error:  # the others can be answered all the same
-            sys.stderr.write(f"tacit: {part.name}: {error}\n")
-            ended = error
-    if ended is not None:
-        raise ended
+    run_each(parts, run_one)
 
 
 def run_one(arguments: Sequence[str]) -> None:
@@ -161,8 +151,7 @@ async def _hold_and_answer(
         for subject in subjects:
             stack.callback(subject.folder.close)
             subject.folder.open(manifests[subject.subject], inputs)
-            if allowance.limited:
-                subject.count_spent()
+        count_spent(root, allowance)
         for subject, sample in redo:
             await subject.redo(sample, settings.reason or "")
         with watch.showing():

@@ -27,7 +27,7 @@ from src.llm.servers import Servers
 from src.prompts import load_yaml, sha256
 from src.records import Call, Interview, Turn
 from src.settings import AnalystSettings, ReportSettings, RunSettings
-from src.store import SampleState, SubjectFolder, digest_of
+from src.store import SampleState, SubjectFolder, digest_of, subject_folders
 from src.summary import SubjectResult, page, result_of, unanswered_page
 
 
@@ -59,13 +59,6 @@ class SubjectRun:
         """Whether a sample's interview has ended, as planned or not."""
         state = self.folder.load().get(sample)
         return state is not None and state.ended is not None
-
-    def count_spent(self) -> None:
-        """Count towards the run's limits what this subject took before."""
-        calls, unknown = self.folder.calls()
-        for call in calls:
-            self._allowance.count(call)
-        self._allowance.count_unknown(unknown)
 
     async def redo(self, sample: int, reason: str) -> None:
         """Supersede a sample's interview, so that it is owed again."""
@@ -178,6 +171,15 @@ class SubjectRun:
             await self.analyse()
 
 
+def count_spent(root: Path, allowance: Allowance) -> None:
+    """Count towards a run's limits what its subjects took before, whoever asked for them."""
+    for folder in subject_folders(root) if allowance.limited else ():
+        calls, unknown = folder.calls()
+        for call in calls:
+            allowance.count(call)
+        allowance.count_unknown(unknown)
+
+
 def result_name(about: AnalystSettings) -> str:
     """Return the name of an analyst's result: other settings are another analyst."""
     chosen = {key: str(value) for key, value in about.model_dump().items()}
@@ -243,6 +245,6 @@ class SampleBook:
         self._folder.note_asked(self._sample, role, turn)
 
     async def delivered(self, turn: int, call: Call) -> None:
+        self._allowance.count(call)  # before anybody else may send
         await self._folder.keep_call(self._sample, turn, call)
-        self._allowance.count(call)
         self._watch.call(self._folder.path.name, call)

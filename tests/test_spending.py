@@ -13,6 +13,7 @@ from test_preflight import LOCAL, PLAN, told
 
 from src.errors import QuotaExhausted
 from src.llm.ledger import Allowance, Price, Prices
+from src.prompts import load_yaml
 from src.records import Call
 
 SHORT = ("orchestrator.max_messages=3", NO_SIGNALS, "persona=7")
@@ -55,12 +56,38 @@ def test_a_token_limit_ends_a_run_over_restarts_and_a_higher_one_goes_on(tmp_pat
         )
 
 
-def test_a_cost_limit_ends_a_run_within_the_calls_under_way(tmp_path: Path) -> None:
+def test_a_cost_limit_ends_a_run_within_the_calls_under_way_and_holds_over_restarts(
+    tmp_path: Path,
+) -> None:
+    prices = load_yaml("conf/prices/2026-11-30.yaml", Prices)
+
+    def costs() -> list[float]:
+        calls = [Call.model_validate(line["call"]) for line in tagged(folder, "call")]
+        return [prices.cost(call) or 0.0 for call in calls]
+
+    folder, limit, under_way = tmp_path / "hybrid" / "persona-07", 0.02, 8
+    with fake_process(Plan(latency=(0.01, 0.05))) as server:
+        limits = ["samples=64", *SHORT, f"models.gpt5nano.calls={under_way}"]
+        done = run(server.url, tmp_path, *limits, f"max_cost={limit}")
+        assert done.returncode == 5, done.stderr
+        assert "max_cost: $0.02" in done.stderr
+        used = costs()
+        assert limit <= sum(used) <= limit + under_way * max(used)
+        assert run(server.url, tmp_path, *limits, f"max_cost={limit}").returncode == 5
+        assert costs() == used, "a limit that is reached lets nothing through"
+        again = run(server.url, tmp_path, *limits, f"max_cost={2 * limit}")
+        assert again.returncode == 5
+        assert 2 * limit <= sum(costs()) <= 2 * limit + under_way * max(costs())
+
+
+def test_a_limit_is_the_runs_and_not_a_personas(tmp_path: Path) -> None:
     with fake_process() as server:
-        limit = ["samples=4", *SHORT, "limits.interviews=1", "max_cost=0.002"]
-        done = run(server.url, tmp_path, *limit)
-        assert done.returncode == 5
-        assert "max_cost: $0.00" in done.stderr
+        limits = ["samples=1", "orchestrator.max_messages=3", NO_SIGNALS, "max_tokens=1000"]
+        assert run(server.url, tmp_path, *limits, "persona=7").returncode == 5
+        asked = len(server.log())
+        assert run(server.url, tmp_path, *limits, "persona=8").returncode == 5
+        sent = [entry for entry in server.log()[asked:] if entry["subject"] != "preflight"]
+        assert [entry for entry in sent if entry["path"] == "chat"] == []
 
 
 def test_a_cost_limit_needs_every_price(tmp_path: Path) -> None:
@@ -87,6 +114,38 @@ def test_a_call_whose_cost_nobody_knows_counts_as_the_dearest(
     allowance.refuse_more()
     allowance.count(call("dear", None))
     with pytest.raises(QuotaExhausted):
+        allowance.refuse_more()
+
+
+@pytest.mark.parametrize(("cost", "tokens"), [(1e-6, None), (None, 15)])
+def test_a_call_that_was_cut_off_counts_as_what_it_may_have_taken(
+    cost: float | None, tokens: int | None
+) -> None:
+    allowance = Allowance(PRICES, cost=cost, tokens=tokens)
+    for _ in range(2):
+        allowance.refuse_more()
+        allowance.count(call("dear", None).model_copy(update={"at_most": (5, 5)}))
+    with pytest.raises(QuotaExhausted):
+        allowance.refuse_more()
+
+
+@pytest.mark.parametrize("outcome", ["unreachable", "server_error", "rate_limited"])
+def test_a_call_that_was_turned_away_takes_nothing(outcome: str) -> None:
+    allowance = Allowance(PRICES, cost=2e-6, tokens=2)
+    allowance.count(call("dear", 1))
+    refused = Call(role="scorer", asked="dear", outcome=outcome)
+    for _ in range(100):
+        allowance.count(refused)
+    allowance.refuse_more()
+    assert PRICES.cost(refused) == 0
+
+
+def test_a_model_without_a_price_still_counts_its_tokens() -> None:
+    allowance = Allowance(PRICES, cost=None, tokens=100)
+    allowance.count(call("unheard-of", 99))
+    allowance.refuse_more()
+    allowance.count(call("unheard-of", 1))
+    with pytest.raises(QuotaExhausted, match="max_tokens: 100 of 100"):
         allowance.refuse_more()
 
 

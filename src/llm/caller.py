@@ -1,5 +1,6 @@
 """One role's way to its model in one interview: budget, tries, and a written record of each."""
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from src.errors import ModelFailed, QuotaExhausted, ServerError
 from src.llm.client import Message, Model, TryAgain
+from src.llm.ledger import UNBILLED
 from src.llm.responses import SECOND_CHANCES, Delivered, ToolCall, read_response
 from src.records import Call, seed_of
 from src.settings import CallSettings, ModelSettings
@@ -97,6 +99,7 @@ class Caller:
         self._model, self._book = model, book
         self._role, self._name = role, name
         self._subject, self._sample, self._run_seed = subject, sample, run_seed
+        self._named = subject if model.settings.backend == "vllm" else opaque(subject)
         self._known = (0, 0)
         """Tokens and bytes of this role's last prompt: spares asking for a count, no state."""
 
@@ -144,7 +147,7 @@ class Caller:
         seed = seed_of(self._run_seed, self._subject, self._sample, request.turn, self._role)
         body = body_of(request, self._name, self._model.settings, budget=budget, seed=seed)
         weight = max(request.size // USUAL_BYTES_PER_TOKEN, budget)
-        label = f"{self._subject}/{self._sample}/{request.turn}/{self._role}"
+        label = f"{self._named}/{self._sample}/{request.turn}/{self._role}"
         started, outcome, found = 0.0, "cancelled", None
 
         def sending() -> None:
@@ -164,17 +167,20 @@ class Caller:
             found = read_response(answer, whole=request.schema is not None, tools=may_call)
             outcome = found.failure or "ok"
         except (ModelFailed, ServerError, QuotaExhausted) as error:
-            outcome = error.kind
+            outcome = (error.outcome if isinstance(error, TryAgain) else "") or error.kind
             raise
         finally:
             if started:
+                usage = found.usage if found else {}
+                told = outcome in UNBILLED or usage.get("input_tokens") is not None
                 call = Call(
                     role=self._role,
                     asked=self._name,
                     attempt=len(calls) + 1,
                     seconds=round(time.monotonic() - started, 4),
                     outcome=outcome,
-                    **(found.usage if found else {}),
+                    at_most=None if told else (request.size // USUAL_BYTES_PER_TOKEN, budget),
+                    **usage,
                 )
                 calls.append(call)
                 await self._book.delivered(request.turn, call)
@@ -216,6 +222,14 @@ class Patience:
         now = time.monotonic()
         self._absent_since = self._absent_since or now
         return now - self._absent_since >= self._restart_wait
+
+
+def opaque(subject: str) -> str:
+    """Return what stands for a subject where others than we read it, such as a provider.
+
+    It tells interviews apart, but is too short to find a user's record by.
+    """
+    return hashlib.blake2b(subject.encode(), digest_size=2).hexdigest()
 
 
 def size_of(messages: Sequence[Message]) -> int:

@@ -20,8 +20,11 @@ Message = Mapping[str, Any]
 LIST_TIMEOUT = 4.0
 """Seconds within which a server must list its models or count a prompt."""
 LABEL = "X-Tacit-Call"
-"""Header that names subject, sample, turn and role, for a server's log."""
+"""Header that names subject, sample, turn and role, for a server's log; to others than our own
+servers the subject is opaque."""
 SERVER_ERRORS = 500
+TURNED_AWAY = frozenset({HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE})
+"""Errors of the server itself, which are not charged; behind a gateway's it may have answered."""
 NOT_THERE = frozenset({"ClientConnectorError", "ClientConnectorDNSError"})
 """How aiohttp calls a server that no connection leads to."""
 REFUSALS = {
@@ -158,8 +161,13 @@ class Model:
         except (errors.APIConnectionError, TimeoutError) as error:
             reason = str(error.__cause__ or error) or f"no answer within {seconds:g} s"
             beneath = getattr(error.__cause__, "__cause__", None)
-            absent = type(beneath).__name__ in NOT_THERE and self._may_come_back()
-            raise TryAgain(f"{where}: {reason}", kind="transport_failed", absent=absent) from error
+            unreachable = type(beneath).__name__ in NOT_THERE
+            raise TryAgain(
+                f"{where}: {reason}",
+                kind="transport_failed",
+                outcome="unreachable" if unreachable else "",
+                absent=unreachable and self._may_come_back(),
+            ) from error
         except ValueError as error:  # no JSON, or no text at all
             raise TryAgain(f"{where}: a broken response", kind="transport_failed") from error
         if not isinstance(answer, Mapping):
@@ -180,10 +188,15 @@ class Model:
 class TryAgain(ModelFailed):
     """A failure that passes: the same request may well succeed later."""
 
-    def __init__(self, text: str, *, kind: str, after: float = 0.0, absent: bool = False) -> None:
-        """Take the seconds that the server asks to wait, and whether it refuses connections."""
+    def __init__(
+        self, text: str, *, kind: str, outcome: str = "", after: float = 0.0, absent: bool = False
+    ) -> None:
+        """Take the seconds that the server asks to wait, and whether it refuses connections.
+
+        `outcome` is what the ledger calls it where that says more than the kind.
+        """
         super().__init__(text, kind=kind, transport=True)
-        self.after, self.absent = after, absent
+        self.outcome, self.after, self.absent = outcome, after, absent
 
 
 def failure_of(
@@ -204,7 +217,8 @@ def failure_of(
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return TryAgain(line, kind="rate_limited", after=after)
     if status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT} or status >= SERVER_ERRORS:
-        return TryAgain(line, kind="transport_failed", after=after)
+        turned_away = "server_error" if status in TURNED_AWAY else ""
+        return TryAgain(line, kind="transport_failed", outcome=turned_away, after=after)
     kinds = (kind for kind, signs in REFUSALS.items() if any(s in f"{codes} {text}" for s in signs))
     return ModelFailed(line, kind=next(kinds, "request_refused"))
 

@@ -13,15 +13,16 @@ from src.records import Call, Record
 Dollars = Annotated[float, Field(ge=0)]
 MILLION = 1_000_000
 UNBILLED = {
+    "unreachable",
+    "server_error",
     "rate_limited",
     "quota_exhausted",
-    "server_error",
     "context_exceeded",
     "request_refused",
     "prompt_refused",
     "content_filtered",
 }
-"""Outcomes of a request that the server turned away."""
+"""Outcomes of a request that met no server, or that the server turned away."""
 DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
@@ -110,16 +111,15 @@ class Ledger(Record):
 class Allowance:
     """What a run may spend in all, over restarts: nothing is sent once it is used up.
 
-    Calls under way then are still answered and paid for. A call whose cost nobody knows, since it
-    was cut off, counts as much as the dearest one known.
+    Calls under way then are still answered and paid for. One that was cut off counts as what it may
+    have taken at most, or as much as the dearest one known where nobody noted that.
     """
 
     def __init__(self, prices: Prices, *, cost: float | None, tokens: int | None) -> None:
         """Take the limits in dollars and tokens; None: no limit."""
         self._prices, self._cost_max, self._tokens_max = prices, cost, tokens
-        self._cost = 0.0
+        self._cost = self._dearest = 0.0
         self._tokens = self._dearest_tokens = 0
-        self._dearest = 0.0
         self._unknown = 0
 
     @property
@@ -127,11 +127,14 @@ class Allowance:
         return self._cost_max is not None or self._tokens_max is not None
 
     def count(self, call: Call) -> None:
-        """Count what a call took."""
-        cost = self._prices.cost(call)
-        if cost is None:
-            self._unknown += 1
-            return
+        """Count what a call took; of a model without a price its tokens alone."""
+        if call.input_tokens is None and call.outcome not in UNBILLED:
+            if call.at_most is None:
+                self.count_unknown(1)
+                return
+            prompt, answer = call.at_most
+            call = call.model_copy(update={"input_tokens": prompt, "output_tokens": answer})
+        cost = self._prices.cost(call) or 0.0
         tokens = (call.input_tokens or 0) + (call.output_tokens or 0)
         self._cost, self._tokens = self._cost + cost, self._tokens + tokens
         self._dearest = max(self._dearest, cost)

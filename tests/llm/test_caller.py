@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from calling import GEMMA, HELLO, LUNA, NANO, Book, caller, model_settings, request
-from fake_plan import Fault, FaultKind, Plan, adapter, served
+from fake_plan import Fault, FaultKind, Plan, adapter, names_of, served
 from fake_server import FakeServer
 
 from src.errors import ModelFailed, QuotaExhausted, ServerError
@@ -51,6 +51,16 @@ async def sent(
         ask = Request(messages=HELLO, settings=settings, turn=3, **more)
         await caller(model, name=served_as, role="patient").ask(ask)
         return server.bodies_of("patient")[0]
+
+
+@pytest.mark.parametrize(("name", "named"), [(GEMMA, True), (LUNA, False), (NANO, False)])
+async def test_only_a_server_of_ours_reads_who_is_interviewed(name: str, named: bool) -> None:
+    async with asking(name=name) as (server, model):
+        await caller(model, role="analyst", sample=3).ask(request(turn=2))
+    (entry,) = server.chats
+    assert (entry.role, entry.sample, entry.turn) == ("analyst", 3, 2)
+    assert entry.subject == names_of("persona-07")[not named]
+    assert any("persona-07" in value for value in server.headers[entry.number].values()) is named
 
 
 async def test_every_sampling_parameter_is_sent_to_a_server_of_ours() -> None:
@@ -128,7 +138,8 @@ async def test_each_failure_has_its_rule(fault: FaultKind, kind: str, budgets: l
     assert caught.value.kind == kind
     assert caught.value.transport == (kind in {"rate_limited", "transport_failed"})
     assert tried == budgets
-    assert book.outcomes == [kind] * len(budgets)
+    outcome = "server_error" if fault in {"server_error", "unavailable"} else kind
+    assert book.outcomes == [outcome] * len(budgets)
     assert [call.attempt for call in book.calls] == list(range(1, len(budgets) + 1))
 
 
