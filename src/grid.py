@@ -7,11 +7,12 @@ of every analyst. The same command again goes on where it ended.
 """
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from src.errors import InputError
+from src.errors import InputError, ServerError, TooFewInterviews
 
 LISTED = ("experiment", "analyst", "models")
 _LIST = re.compile(r"\[\s*[\w.-]+(\s*,\s*[\w.-]+)*\s*\]")
@@ -47,6 +48,27 @@ def grid_of(arguments: Sequence[str]) -> list[GridRun]:
         for experiment, model in product(choices["experiment"], choices.get("models", ("",)))
         for run in _runs(experiment, model, choices.get("analyst", ("",)), rest)
     ]
+
+
+def run_each(parts: Sequence[GridRun], run_one: Callable[[Sequence[str]], None]) -> None:
+    """Run every part; what one lacks keeps no other from its answer, and is raised at the end.
+
+    A run whose interviews could not be held may have left nothing for its other analysts to read.
+    """
+    failed: dict[str, TooFewInterviews | ServerError] = {}
+    for part in parts:
+        sys.stdout.write(f"\n== {part.name}: {' '.join(part.arguments)}\n")
+        try:
+            run_one(part.arguments)
+        except (TooFewInterviews, ServerError) as error:
+            sys.stderr.write(f"tacit: {part.name}: {error}\n")
+            failed[part.name] = error
+        except InputError as error:
+            if part.name not in failed:
+                raise
+            sys.stderr.write(f"tacit: {part.name}: skipped: {error}\n")
+    if failed:  # a server that is missing first: the others follow from what it would have said
+        raise max(failed.values(), key=lambda error: error.exit_code)
 
 
 def _runs(
