@@ -117,7 +117,7 @@ def test_a_call_whose_cost_nobody_knows_counts_as_the_dearest(
         allowance.refuse_more()
 
 
-@pytest.mark.parametrize(("cost", "tokens"), [(1e-6, None), (None, 15)])
+@pytest.mark.parametrize(("cost", "tokens"), [(1.5e-5, None), (None, 15)])
 def test_a_call_that_was_cut_off_counts_as_what_it_may_have_taken(
     cost: float | None, tokens: int | None
 ) -> None:
