@@ -15,10 +15,10 @@ import numpy as np
 
 RECIPE = 0.12
 """Seconds of a round there, while the machine was idle."""
-LEAST, TOO_SLOW = 1 / 3, 3
-"""The ratio that the real server needs; the exit code of a machine below it."""
+LEAST = 1 / 3
+"""The ratio that the real server needs."""
 TOO_SLOW = 3
-"""Exit code; any other that is not 0 is a failure."""
+"""Exit code of a machine below it; any other that is not 0 is a failure."""
 ROUNDS = 25
 SIDE = 8192
 """A square matrix of this side holds 256 MiB, as the weights of the small model do."""
