@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Measure how well interviews fill the served models; this job itself needs no GPU.
 #
-#   gemma=$(sbatch --parsable slurm/serve_gemma.sh)
-#   personas=$(sbatch --parsable slurm/serve_personas.sh)
-#   sbatch --dependency=after:$gemma:$personas slurm/bench.sh jobs=[$gemma,$personas] gpu=H100-80GB
+#   source slurm/env.sh
+#   gemma=$(sbatch --parsable $on_gpu slurm/serve_gemma.sh)
+#   personas=$(sbatch --parsable $on_gpu slurm/serve_personas.sh)
+#   sbatch $on_cpu --dependency=after:$gemma:$personas slurm/bench.sh jobs=[$gemma,$personas] gpu=H100-80GB
 #
 # Submit from the checkout's top folder. gpu= names what the models run on; jobs= and servers= say
 # what to wait for, as in interview.sh; all other arguments go to src.bench. The figures are written

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Hold interviews with models that other jobs serve; this one needs no GPU.
 #
-#   gemma=$(sbatch --parsable slurm/serve_gemma.sh)
-#   personas=$(sbatch --parsable slurm/serve_personas.sh)
+#   source slurm/env.sh
+#   gemma=$(sbatch --parsable $on_gpu slurm/serve_gemma.sh)
+#   personas=$(sbatch --parsable $on_gpu slurm/serve_personas.sh)
 #   after="--dependency=after:$gemma:$personas"
-#   sbatch $after slurm/interview.sh jobs=[$gemma,$personas] experiment=local
-#   sbatch $after --array=1-20%8 slurm/interview.sh jobs=[$gemma,$personas] experiment=local
+#   sbatch $on_cpu $after slurm/interview.sh jobs=[$gemma,$personas] experiment=local
+#   sbatch $on_cpu $after --array=1-20%8 slurm/interview.sh jobs=[$gemma,$personas] experiment=local
 #
 # Submit from the checkout's top folder. Without persona= one job interviews all personas; a task of
 # an array interviews the persona of its number, and all share one run folder. jobs= and servers=

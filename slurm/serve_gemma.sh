@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Serve the interviewer's model until cancelled, idle for an hour, or out of time.
 #
-#   sbatch slurm/serve_gemma.sh                          # Gemma 3 27B on one card of 80 GB
-#   sbatch slurm/serve_gemma.sh serving=both             # with the personas on the same card
-#   sbatch slurm/serve_gemma.sh serving=gemma_int4       # a card of 24 to 48 GB
-#   sbatch --gres=gpu:2 slurm/serve_gemma.sh servers.gemma.replicas=2
-#   sbatch --gres=gpu:0 slurm/serve_gemma.sh serving=cpu # two processors, a tiny model
+#   source slurm/env.sh
+#   sbatch $on_gpu slurm/serve_gemma.sh                          # Gemma 3 27B on one card of 80 GB
+#   sbatch $on_gpu slurm/serve_gemma.sh serving=both             # with the personas on the same card
+#   sbatch $on_gpu slurm/serve_gemma.sh serving=gemma_int4       # a card of 24 to 48 GB
+#   sbatch $on_gpu --gres=gpu:2 slurm/serve_gemma.sh servers.gemma.replicas=2
+#   sbatch $on_cpu --gres=gpu:0 slurm/serve_gemma.sh serving=cpu # two processors, a tiny model
 #
 # Submit from the checkout's top folder. Arguments go to serving.launch. The server is found by
 # endpoints/gemma.json, which holds its key. scancel ends it: requests under way finish first.

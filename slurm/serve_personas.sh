@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Serve the personas: Llama 3 8B Instruct with one LoRA adapter each.
 #
-#   sbatch slurm/serve_personas.sh                       # every adapter in models/adapters
-#   sbatch slurm/serve_personas.sh persona=[7,8]
+#   source slurm/env.sh
+#   sbatch $on_gpu slurm/serve_personas.sh               # every adapter in models/adapters
+#   sbatch $on_gpu slurm/serve_personas.sh persona=[7,8]
 #
 # Submit from the checkout's top folder. Arguments go to serving.launch. The server is found by
 # endpoints/personas.json, which holds its key. It ends as serve_gemma.sh does.
