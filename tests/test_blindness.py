@@ -1,11 +1,12 @@
 """The offline world must not be one in which the scorer reads its own words.
 
-Persons' lines and the scorer's cues were written apart; these tests keep them so.
+Persons' lines and the scorer's cues were written apart, and so were the cases' lines and the
+diagnoser's signs; these tests keep them so.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import ROOT, tacit
 
+from src.analysts.cues import DiagnosisCues
 from src.clinical.phrases import Lexicon
 from src.clinical.text import content_words, sentences, words
 from src.patients.cases import load_cases
@@ -32,6 +34,7 @@ OTHERS = [
 """What else must share no run of words with a person's line."""
 SIGNS = ROOT / "conf" / "lexicon" / "diagnosis.yaml"
 SCRIPT = ROOT / "prompts" / "agent_script.yaml"
+HEARING = ROOT / "conf" / "cases" / "hearing.yaml"
 CUE_WORDS_AT_MOST = 0.35
 CANARY_MARGIN = 0.06
 ELEMENT = re.compile(r"\([^()]*\)\??|\.\.|[^ ()]+")
@@ -50,13 +53,18 @@ def texts(content: object) -> Iterator[str]:
 
 
 def said_in_cases() -> list[tuple[str, str]]:
-    """Return every line that an invented patient may say, each with the case's id."""
+    """Return every line that an invented patient may say, each with the case's id or `hearing`."""
+    fillers = yaml.safe_load(HEARING.read_text(encoding="utf-8"))["lines"]
     return [
         (one.case.id, line)
         for one in load_cases(ROOT / "conf" / "cases" / "invented")
         if (played := one.profile)
         for line in (played.opening, *(f.says for f in played.known), *played.denials.values())
-    ]
+    ] + [("hearing", line) for line in texts(fillers)]
+
+
+def said_by_cases() -> list[str]:
+    return [line for _, line in said_in_cases()]
 
 
 def said() -> list[str]:
@@ -126,8 +134,16 @@ def shared(line: str, cues: set[Run]) -> Iterator[str]:
             yield " ".join(run)
 
 
-@pytest.fixture(scope="module")
-def lexicon() -> Lexicon:
+def signs() -> Lexicon:
+    """Return every phrase by which the diagnoser finds a sign."""
+    cues = load_yaml(SIGNS, DiagnosisCues)
+    found = Lexicon(cues.names)
+    for name, sign in cues.signs.items():
+        found.add(sign.said, name)
+    return found
+
+
+def grades() -> Lexicon:
     """Return every phrase by which the scorer grades an item."""
     cues = load_yaml(CUES, Cues)
     found = Lexicon(cues.words)
@@ -180,17 +196,21 @@ def test_a_line_that_repeats_a_phrase_is_found() -> None:
     assert not list(shared("On Mondays I was up before the birds.", cues))
 
 
-def test_cues_lay_hold_of_at_most_35_percent_of_a_lines_content_words(lexicon: Lexicon) -> None:
-    full = []
-    for line in said():
+@pytest.mark.parametrize(("lines", "phrases"), [(said, grades), (said_by_cases, signs)])
+def test_cues_lay_hold_of_at_most_35_percent_of_a_lines_content_words(
+    lines: Callable[[], list[str]], phrases: Callable[[], Lexicon]
+) -> None:
+    full, lexicon = [], phrases()
+    for line in lines():
         read, total = words_read(line, lexicon)
         if total and read / total > CUE_WORDS_AT_MOST:
             full.append(f"{read}/{total} in {line!r}")
     assert not full, f"{len(full)} lines:\n" + "\n".join(full)
 
 
-def test_a_plain_word_is_laid_hold_of(lexicon: Lexicon) -> None:
-    assert words_read("I feel sad beside the window of the bakery.", lexicon) == (1, 5)
+def test_a_plain_word_is_laid_hold_of() -> None:
+    assert words_read("I feel sad beside the window of the bakery.", grades()) == (1, 5)
+    assert words_read("My head hurts, and I weep beside the window.", signs())[0] > 0
 
 
 def test_the_trigrams_of_a_cue_are_those_of_all_its_readings() -> None:
