@@ -52,6 +52,11 @@ ToolPlay = Literal[
 ]
 
 
+def names_of(subject: str) -> tuple[str, str]:
+    """Return how calls name a subject: to our own servers, and to a provider."""
+    return subject, hashlib.blake2b(subject.encode(), digest_size=2).hexdigest()
+
+
 class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -37,6 +37,11 @@ class ServerProcess:
             found: dict[str, Any] = json.load(response)
         return found
 
+    def headers(self, number: int) -> dict[str, str]:
+        with urllib.request.urlopen(f"{self._root}/log/{number}/headers", timeout=10) as response:
+            found: dict[str, str] = json.load(response)
+        return found
+
     def set_faults(self, *faults: Fault) -> None:
         """Put these faults in the place of the plan's."""
         data = json.dumps([fault.model_dump() for fault in faults]).encode()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from aiohttp import web
-from fake_plan import Fault, Plan, digest
+from fake_plan import Fault, Plan, digest, names_of
 from fake_refusals import Limits, Refused, checked, refusal
 from fake_replies import BLOCK, PrefixCache, completed, token_ids, tokens_of
 from fake_tools import refuse_tools
@@ -68,6 +68,7 @@ class FakeServer:
         self.faults = list(self.plan.faults)
         self.log: list[Entry] = []
         self.bodies: dict[int, str] = {}
+        self.headers: dict[int, dict[str, str]] = {}
         self.now = self.peak = 0
         """Chat requests under way, and the most there ever were."""
         self._port = port
@@ -89,6 +90,7 @@ class FakeServer:
                 web.post("/tokenize", self._tokenize),
                 web.get("/log", self._show_log),
                 web.get("/log/{number}", self._show_body),
+                web.get("/log/{number}/headers", self._show_headers),
                 web.post("/faults", self._set_faults),
             ]
         )
@@ -163,6 +165,9 @@ class FakeServer:
     async def _show_body(self, request: web.Request) -> web.Response:
         return web.Response(text=self.bodies.get(int(request.match_info["number"]), ""))
 
+    async def _show_headers(self, request: web.Request) -> web.Response:
+        return web.json_response(self.headers.get(int(request.match_info["number"]), {}))
+
     async def _set_faults(self, request: web.Request) -> web.Response:
         self.faults = [Fault.model_validate(fault) for fault in json.loads(await request.read())]
         self._hits.clear()
@@ -171,6 +176,8 @@ class FakeServer:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         entry = self._entered(request.headers.get(LABEL, ""), raw)
+        if self.plan.keep_bodies:
+            self.headers[entry.number] = dict(request.headers)
         self.now += 1
         self.peak = max(self.peak, self.now)
         try:
@@ -280,9 +287,11 @@ class FakeServer:
     def _fault(self, entry: Entry) -> Fault | None:
         for place, fault in enumerate(self.faults):
             wanted = fault.model_dump(
-                include={"role", "subject", "sample", "turn", "attempt", "model"}, exclude_none=True
+                include={"role", "sample", "turn", "attempt", "model"}, exclude_none=True
             )
             if any(getattr(entry, key) != value for key, value in wanted.items()):
+                continue
+            if fault.subject is not None and entry.subject not in names_of(fault.subject):
                 continue
             label = (entry.subject, entry.sample, entry.turn, entry.role, entry.attempt)
             if digest(self.plan.seed, place, *label) >= fault.share * 2**32:

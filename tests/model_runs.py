@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from fake_plan import names_of
 from fake_process import ServerProcess
 from terminal import ROOT, program, tacit, variables
 
@@ -86,7 +87,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 def chats(server: ServerProcess, subject: str = "") -> Lines:
     """Return the log of the chat requests, of one subject or of all."""
     found = [entry for entry in server.log() if entry["path"] == "chat"]
-    return [entry for entry in found if not subject or entry["subject"] == subject]
+    return [entry for entry in found if not subject or entry["subject"] in names_of(subject)]
 
 
 def bodies(server: ServerProcess, subject: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
