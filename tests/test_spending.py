@@ -65,12 +65,12 @@ def test_a_cost_limit_ends_a_run_within_the_calls_under_way_and_holds_over_resta
         calls = [Call.model_validate(line["call"]) for line in tagged(folder, "call")]
         return [prices.cost(call) or 0.0 for call in calls]
 
-    folder, limit, under_way = tmp_path / "hybrid" / "persona-07", 0.02, 8
+    folder, limit, under_way = tmp_path / "hybrid" / "persona-07", 0.01, 8
     with fake_process(Plan(latency=(0.01, 0.05))) as server:
         limits = ["samples=64", *SHORT, f"models.gpt5nano.calls={under_way}"]
         done = run(server.url, tmp_path, *limits, f"max_cost={limit}")
         assert done.returncode == 5, done.stderr
-        assert "max_cost: $0.02" in done.stderr
+        assert "max_cost: $0.01" in done.stderr
         used = costs()
         assert limit <= sum(used) <= limit + under_way * max(used)
         assert run(server.url, tmp_path, *limits, f"max_cost={limit}").returncode == 5
