@@ -15,6 +15,8 @@ MIB = 2**20
 GIB = 2**30
 WIDE = 2
 """Bytes of a bfloat16."""
+GEMMA = "gemma"
+"""The one server with an option of four bits."""
 STEPS = 2
 """Steps that vLLM schedules ahead of the one whose results are known, itself included."""
 
@@ -94,7 +96,7 @@ def shares(settings: LaunchSettings, ranks: Mapping[str, int]) -> dict[str, floa
     _refuse_crowded(given, found)
     if (memory := settings.card_memory) is not None:
         for name, share in found.items():
-            _refuse_too_small(name, needs[name], share=share, memory=memory)
+            _refuse_too_small(name, given[name], needs[name], share=share, memory=memory)
     return {name: found[name] for name in given}
 
 
@@ -124,7 +126,7 @@ def _split(
         wanted = least / settings.card_share / MIB + settings.card_reserve
         raise InputError(
             f"{' and '.join(sharing)} need a card of {wanted:.0f} MiB together, this one has "
-            f"{settings.card}; serve them on a card each, or serving=gemma_int4"
+            f"{settings.card}; serve them on a card each{_or_four_bits(sharing)}"
         )
     cache = card * settings.card_share - sum(needs[name].fixed for name in sharing)
     parts = _caches(sharing, needs, cache)
@@ -157,15 +159,24 @@ def _refuse_crowded(servers: Mapping[str, ServerSettings], found: Mapping[str, f
             )
 
 
-def _refuse_too_small(name: str, needed: Need, *, share: float, memory: int) -> None:
+def _refuse_too_small(
+    name: str, server: ServerSettings, needed: Need, *, share: float, memory: int
+) -> None:
     if needed.least > share * memory * MIB:
         raise InputError(
             f"servers.{name}: needs {needed.least / MIB:.0f} MiB "
             f"({_gib(needed.weights)} weights, {_gib(needed.adapters)} adapters, "
             f"{_gib(needed.overhead)} overhead, {_gib(needed.start)} for one sequence), but "
             f"{share:g} of {memory} MiB are {share * memory:.0f}; take a larger card, a larger "
-            "card_share, a smaller context, tensor_parallel=2 or serving=gemma_int4"
+            f"card_share, a smaller context or tensor_parallel=2{_or_four_bits({name: server})}"
         )
+
+
+def _or_four_bits(servers: Mapping[str, ServerSettings]) -> str:
+    """Return the way on that is left to a Gemma whose weights have sixteen bits, else nothing."""
+    gemma = servers.get(GEMMA)
+    whole = gemma is not None and _shape(gemma).linear_bits == 8 * WIDE
+    return ", or serving=gemma_int4" if whole else ""
 
 
 def _interview_bytes(server: ServerSettings, roles: Collection[str]) -> int:

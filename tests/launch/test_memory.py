@@ -175,6 +175,16 @@ def test_what_is_served_is_what_the_driver_expects(
         assert expected.kv_bytes_per_token == token
 
 
+@pytest.mark.parametrize(
+    ("option", "card", "offered"),
+    [("gemma", 40960, True), ("gemma_int4", 16384, False), ("personas", 16384, False)],
+)
+def test_four_bits_are_offered_to_whom_they_help(option: str, card: int, offered: bool) -> None:
+    with pytest.raises(InputError, match="needs") as refused:
+        shares(settings(f"serving={option}", f"card={card}"), {})
+    assert ("serving=gemma_int4" in str(refused.value)) == offered
+
+
 def test_int4_is_served_with_the_same_window() -> None:
     assert server("gemma_int4", "gemma").context == server("gemma", "gemma").context
 

@@ -116,9 +116,11 @@ def test_the_figures_in_the_text_are_those_of_conf() -> None:
     assert f"for `both` {launch.card_share}" in PAGE
 
 
-def test_a_card_of_23028_mib_holds_gemma_int4_with_the_share_that_the_page_names() -> None:
-    assert cell("gemma_int4", 23028) == "–"
-    assert shares(settings("gemma_int4", "card=23028", "card_share=0.95"), {}) == {"gemma": 0.95}
+def test_a_card_of_23028_mib_holds_gemma_int4_as_the_page_says() -> None:
+    assert shares(settings("gemma_int4", "card=23028"), {}) == {"gemma": 0.95}
+    assert "for `gemma_int4` 0.95" in PAGE
+    with pytest.raises(InputError, match="a larger card"):
+        shares(settings("gemma_int4", "card=23028", "card_share=0.92"), {})
 
 
 def test_a_full_cache_would_be_as_much_larger_as_the_page_says() -> None:
