@@ -11,7 +11,6 @@ tracked changes: the line that pins is printed.
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,10 +23,11 @@ from rich.table import Table
 
 from serving.cached import copy_of, held, model_path
 from serving.fetched import Fetched, fetched_in, folder_of
+from serving.other_python import go_on
 from serving.settings import LaunchSettings, Name, Persona
 from src import command, config
 from src.errors import InputError, ServerError
-from src.prompts import ROOT, load_yaml
+from src.prompts import load_yaml
 from src.settings.form import Settings
 from src.settings.personas import Adapters
 
@@ -85,7 +85,13 @@ def models(arguments: Sequence[str]) -> None:
     for name in OFFLINE:
         if os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"}:
             raise ServerError(f"{name} is set: nothing is fetched; unset it where there is a net")
-    _hand_over(settings.python, arguments)
+    go_on(
+        settings.python,
+        "serving.fetching",
+        arguments,
+        needs=("huggingface_hub",),
+        environment=QUIET | ({} if sys.stderr.isatty() else UNSEEN),
+    )
 
 
 def wanted_of(settings: ModelsSettings) -> tuple[Source, ...]:
@@ -172,28 +178,6 @@ def _adapter_here(source: Source) -> str:
 
 def _short(revision: str | None) -> str:
     return revision[:12] if revision else UNPINNED
-
-
-def _hand_over(python: str, arguments: Sequence[str]) -> None:
-    """Go on as `serving.fetching` in the environment that holds the hub's client."""
-    path = ROOT / Path(python).expanduser()
-    looks = "import importlib.util as u, sys; sys.exit(u.find_spec('huggingface_hub') is None)"
-    try:
-        lacking = subprocess.run([str(path), "-c", looks], check=False).returncode
-    except OSError:
-        lacking = 1
-    if lacking:
-        raise ServerError(
-            f"{python}: no Python with huggingface_hub; install the serving environment first "
-            "(serving/README.md, Installing), or give python=PATH"
-        )
-    places = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, **QUIET, "PYTHONPATH": places}
-    if not sys.stderr.isatty():
-        environment |= UNSEEN
-    sys.stdout.flush()
-    words = [str(path), "-m", "serving.fetching", *arguments]
-    os.execve(path, words, environment)  # noqa: S606 - no shell is wanted, and signals go straight
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Train stand-ins for personas as LoRA adapters; runs in .venv-serving.
+"""Train stand-ins for personas as LoRA adapters.
 
 python -m serving.train_persona persona=[7,8] from=outputs/offline
 
 The finished interviews of an offline person are the data; some are held out whole, and on them each
 adapter has to do better than the base and than the other adapters. What is finished is reused.
+Whatever is left to do goes on in .venv-serving, which holds torch and peft.
 """
 
 import os
@@ -29,6 +30,7 @@ from serving.lessons import (
     no_better,
 )
 from serving.origin import whole_folder
+from serving.other_python import go_on, is_here
 from serving.training import TrainSettings
 from src import command, config
 from src.errors import InputError, TacitError
@@ -36,6 +38,7 @@ from src.prompts import fill, load_prompt, located, shown
 from src.records import INTENDED_USE
 
 CARD = "serving/adapter_card.md"
+NEEDS = ("torch", "transformers", "peft")
 REPORTED_EVERY = 10
 """Steps between two lines of progress."""
 
@@ -62,6 +65,8 @@ def train(arguments: Sequence[str]) -> None:
         refuse_fetched(lesson.folder)
     losses = measured(out, digests)
     if owed or losses is None:
+        if not is_here(NEEDS):
+            go_on(settings.python, "serving.train_persona", arguments, needs=NEEDS, environment={})
         losses = Classroom(settings, lessons).measure(owed)
         keep_losses(out, losses)
     _show(losses, out)

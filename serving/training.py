@@ -50,5 +50,7 @@ class TrainSettings(Settings):
     seed: Annotated[int, Field(ge=0, lt=2**31)]
     held_out: InnerShare
     others: Count
+    python: Text
+    """Of the environment that holds torch, transformers and peft."""
     base: BaseModelSettings
     training: TrainingSettings

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from personas_on_disk import adapter
-from terminal import ROOT
+from terminal import ROOT, tacit
 
 from serving.base import base_folder
 from serving.dialogues import (
@@ -319,6 +319,29 @@ def test_training_into_fetched_adapters_is_refused_before_anything_is_loaded(
     with pytest.raises(InputError, match=f"{subject}: was fetched"):
         train(told)
     assert (folder / "adapter_model.safetensors").read_text(encoding="utf-8") == "weights"
+
+
+def test_what_needs_torch_goes_on_in_the_serving_environment_with_the_same_arguments(
+    base: Path, tmp_path: Path
+) -> None:
+    journal(tmp_path / "run", samples=4)
+    program = tmp_path / "python"
+    there = f'[ "$1" = -c ] && exit {{code}}; cd "{tmp_path}" && printf "%s\\n" "$@" >told\n'
+    told = [
+        f"from={tmp_path / 'run'}", f"out={tmp_path}", f"base.path={base}", "persona=7",
+        f"python={program}",
+    ]  # fmt: skip
+    for code in (1, 0):
+        program.write_text("#!/bin/sh\n" + there.format(code=code), encoding="utf-8")
+        program.chmod(0o755)
+        done = tacit("serving.train_persona", *told)
+        if code:
+            assert done.returncode == 3
+            assert "install the serving environment first" in done.stderr
+            assert done.stderr.count("\n") == 1
+    assert (done.returncode, done.stderr) == (0, "")
+    given = (tmp_path / "told").read_text(encoding="utf-8").splitlines()
+    assert given == ["-m", "serving.train_persona", *told]
 
 
 def fetched() -> Fetched:
