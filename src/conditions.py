@@ -16,11 +16,14 @@ from src.interview.views import transcript
 from src.patients.cases import FAMILIES, Case
 from src.prompts import located, one_line, shown
 from src.records import Call, Interview, sha256_of
+from src.rehearsal import Assumptions
 from src.reports import Diagnosis, Findings
 from src.store import RESULTS, Manifest, SubjectFolder, subject_folders
 
 Key = tuple[str, int]
 """Subject and sample."""
+ADAPTER = "persona-"
+"""How the names of served adapters begin."""
 
 
 @dataclass
@@ -51,15 +54,28 @@ class Run:
     """By the analyst's kind; by kind and digest where a kind stands there twice."""
     held_out: str | None = None
     """Name of the cohort, where it is one that is kept aside."""
+    models: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Key and backend of each model by its name."""
 
     @property
     def conditions(self) -> dict[str, Reported]:
         return {f"{self.name}/{name}": one for name, one in self.analysts.items()}
 
-    @property
-    def held(self) -> Held:
-        reports = {name: one.findings for name, one in self.conditions.items()}
-        return Held(interviews=[*self.interviews.values()], reports=reports, calls=self.calls)
+    def held(self, assumed: Assumptions) -> Held:
+        """Return what a run took; how many GPUs a server of ours has is assumed."""
+
+        def cards(call: Call) -> int | None:
+            name = ADAPTER if call.asked.startswith(ADAPTER) else call.asked
+            key, backend = self.models.get(name, ("", ""))
+            speed = assumed.speed.get(key) or assumed.speed.get(backend)
+            return None if speed is None else speed.cards if backend == "vllm" else 0
+
+        return Held(
+            interviews=[*self.interviews.values()],
+            reports={name: one.findings for name, one in self.conditions.items()},
+            calls=self.calls,
+            cards=cards,
+        )
 
 
 def runs_of(folders: Sequence[str]) -> list[Run]:
@@ -110,7 +126,9 @@ def _read(run: Run, folder: SubjectFolder) -> None:
         if held([interview]):
             run.interviews[folder.path.name, sample] = interview
     run.calls += folder.calls()[0]
-    run.held_out = run.held_out or _held_out(folder.manifest())
+    manifest = folder.manifest()
+    run.held_out = run.held_out or _held_out(manifest)
+    run.models |= _models(manifest) if manifest else {}
 
 
 def _take(run: Run, reported: Reported, subject: str, result: CaseResult) -> None:
@@ -148,6 +166,17 @@ def _labels(case: Case | None) -> tuple[Label, ...] | None:
         Label(code=one.code, name=one.name, family=FAMILIES[one.code[:3]])
         for one in case.references
     )
+
+
+def _models(manifest: Manifest) -> dict[str, tuple[str, str]]:
+    """Return key and backend of each model that a run could ask; adapters are its patients'."""
+    config: dict[str, Any] = manifest.config
+    found: dict[str, tuple[str, str]] = {}
+    for key, model in config.get("models", {}).items():
+        found[model["name"]] = (key, model["backend"])
+        if key in config.get("patient", {}).get("models", ()):
+            found[ADAPTER] = found[model["name"]]
+    return found
 
 
 def _held_out(manifest: Manifest | None) -> str | None:

@@ -32,6 +32,7 @@ from src.interviewers.agent import CAPPED
 from src.llm.ledger import Prices
 from src.prompts import load_yaml
 from src.records import INTENDED_USE
+from src.rehearsal import Assumptions
 from src.settings.evaluate import EvaluateSettings
 
 COLUMNS = "conf/evaluate_columns.yaml"
@@ -62,7 +63,8 @@ def evaluate(arguments: Sequence[str]) -> None:
         ages=settings.age_bands,
     )
     prices = load_yaml(settings.price_list, Prices)
-    held = {run.name: run.held for run in runs}
+    assumed = load_yaml(settings.estimate, Assumptions)
+    held = {run.name: run.held(assumed) for run in runs}
     found = chain(agreement.sheets(reports, pairs), tool_sheets(held, prices.cost, capped=CAPPED))
     sheets = [sheet for sheet in found if sheet.rows]
     console = command.console()

@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from judging import named
-from terminal import tacit
+from terminal import ROOT, tacit
 
 from src import evaluate
 from src.config import read_settings
@@ -129,6 +130,11 @@ async def keep(folder: SubjectFolder, interview: Interview) -> None:
     await folder.keep_end(interview)
 
 
+async def keep_calls(folder: SubjectFolder, calls: Sequence[Call]) -> None:
+    for call in calls:
+        await folder.keep_call(1, 1, call)
+
+
 REFERENCES = {"case-001": "6A70", "case-002": "6B00", "case-003": None}
 
 
@@ -236,6 +242,58 @@ def test_tools_tokens_dollars_and_seconds_are_those_of_the_records(
     assert shares == {"1": "1.0", "2": "0.0", "3": "0.0"}
 
 
+def test_a_condition_takes_its_interviews_and_its_own_reports_in_all(tmp_path: Path) -> None:
+    """By hand: 3 replies at 0.2 to 0.4 s, 4 answers of 2 s, reports of 10 s and of 5 and 6 s."""
+    tokens = {"input_tokens": 1000, "cached_tokens": 500, "output_tokens": 100}
+    answer = Call(role="patient", asked="google/gemma-3-27b-it", seconds=2.0, **tokens)
+    whole = held_interview("case-001", 4)
+    turns = [t.model_copy(update={"answer": Answer(text=t.answer.text, calls=(answer,))})
+             for t in whole.turns]  # fmt: skip
+    interview = whole.model_copy(update={"turns": tuple(turns)})
+
+    def reported(asked: str, *seconds: float) -> Diagnosis:
+        calls = tuple(Call(role="analyst", asked=asked, seconds=s, **tokens) for s in seconds)
+        one = diagnosis(interview, [])
+        assert one.findings
+        found = one.findings.model_copy(update={"calls": calls})
+        return one.model_copy(update={"findings": found})
+
+    made = {DIAGNOSIS: reported("google/gemma-3-27b-it", 5.0, 6.0), DIRECT: reported("dark", 10.0)}
+    results = {
+        analyst: {"case-001": result("run", "case-001", [one], of=case("case-001", "6A70"))}
+        for analyst, one in made.items()
+    }
+    models = {
+        "gemma": {"name": "google/gemma-3-27b-it", "backend": "vllm"},
+        "terra": {"name": "gpt-5.6-terra", "backend": "openai"},
+        "dark": {"name": "dark", "backend": "compatible"},
+    }
+    root = write(tmp_path / "run", [interview], results, {"models": models})
+    folder = SubjectFolder(root / "case-001")
+    folder.open(manifest("run", "case-001", {"models": models}), {})
+    failed = Call(role="analyst", asked="google/gemma-3-27b-it", seconds=99.0)
+    analysts = [c for one in made.values() if one.findings for c in one.findings.calls]
+    asyncio.run(keep_calls(folder, [*[answer] * 4, failed, *analysts]))
+    folder.close()
+    assumed = tmp_path / "assumed.yaml"
+    text = (ROOT / "conf/estimate.yaml").read_text(encoding="utf-8")
+    assumed.write_text(re.sub(r"(  gemma: .*cards: )\d+", r"\g<1>2", text), encoding="utf-8")
+    evaluated(root, out=tmp_path / "out", options=[f"estimate={assumed}"])
+    rows = {row["condition"]: row for row in table(tmp_path / "out", "totals")}
+    dara, direct = rows["run/diagnosis"], rows["run/direct"]
+    columns = ("requests", "input_tokens", "cached_tokens", "output_tokens", "total_tokens")
+    assert [dara[c] for c in columns] == ["9", "9000", "4500", "900", "9900"]
+    assert [direct[c] for c in columns] == ["8", "8000", "4000", "800", "8800"]
+    assert float(dara["cost"]) == pytest.approx(3 * (500 * 2 + 500 * 0.2 + 100 * 12) / 1e6)
+    assert (direct["cost"], direct["unpriced"], dara["unpriced"]) == ("", "1", "0")
+    assert (dara["seconds"], direct["seconds"]) == ("19.9", "18.9")
+    assert (dara["gpu_seconds"], direct["gpu_seconds"]) == ("38.0", "16.0")
+    spent = {row["role"]: row["requests"] for row in table(tmp_path / "out", "spent")}
+    assert spent == {
+        "analyst": "1", "interviewer": "3", "patient": "4", "run/diagnosis": "2", "run/direct": "1",
+    }  # fmt: skip
+
+
 def test_every_written_column_is_explained_and_none_that_is_never_written(
     grid: Path, tmp_path: Path
 ) -> None:
@@ -249,7 +307,7 @@ def test_every_written_column_is_explained_and_none_that_is_never_written(
     explained = {(row["table"], row["column"]) for row in rows}
     assert all(row["meaning"] for row in rows)
     files = [path.stem for path in (tmp_path / "out").glob("*.csv")]
-    assert len(files) == 19
+    assert len(files) == 20
     for name in set(files) - {"columns"}:
         assert [c for c in table(tmp_path / "out", name)[0] if (name, c) not in explained] == []
     used = {column for _, column in explained}

@@ -5,17 +5,23 @@ from dataclasses import dataclass
 
 from src.evaluation.sheets import Row, Sheet
 from src.evaluation.tooling import (
+    ANALYST,
+    Cards,
     Cost,
     Spending,
+    by_asker,
     by_exchange,
     flagged,
     latency_of,
     spending_of,
     tool_counts,
     tools_of,
+    total,
 )
 from src.records import Call, Interview, ToolUse
 from src.reports import Findings
+
+SPENT = ("requests", "input_tokens", "cached_tokens", "output_tokens", "cost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +33,7 @@ class Held:
     """On whole interviews, by condition."""
     calls: Sequence[Call]
     """Of the whole run, failed interviews and tries included."""
+    cards: Cards
 
 
 def tool_sheets(runs: Mapping[str, Held], cost: Cost, *, capped: str) -> Iterator[Sheet]:
@@ -35,6 +42,7 @@ def tool_sheets(runs: Mapping[str, Held], cost: Cost, *, capped: str) -> Iterato
     yield Sheet("capped", "Replies without a round left", tuple(_capped(runs, capped)))
     yield Sheet("tokens", "Tokens and dollars, means", tuple(_tokens(runs, cost)))
     yield Sheet("spent", "All requests of a run", tuple(_spent(runs, cost)))
+    yield Sheet("totals", "What each condition took in all", tuple(_totals(runs, cost)))
     yield Sheet("latency", "Seconds of the models", tuple(_latency(runs)))
     exchanges = tuple(_exchanges(runs))
     yield Sheet("tool_exchanges", "Tools by exchange", exchanges, printed=False)
@@ -79,19 +87,22 @@ def _spending(run: str, one: Spending) -> Row:
 
 def _spent(runs: Mapping[str, Held], cost: Cost) -> Iterator[Row]:
     for run, held in runs.items():
-        for role in sorted({call.role for call in held.calls}):
-            calls = [call for call in held.calls if call.role == role]
-            paid = [cost(call) for call in calls]
-            known = [one for one in paid if one is not None]
-            yield {
-                "run": run,
-                "role": role,
-                "requests": len(calls),
-                "input_tokens": sum(call.input_tokens or 0 for call in calls),
-                "cached_tokens": sum(call.cached_tokens or 0 for call in calls),
-                "output_tokens": sum(call.output_tokens or 0 for call in calls),
-                "cost": sum(known) if len(known) == len(paid) else None,
-            }
+        for asker, calls in by_asker(held.calls, held.reports).items():
+            found = total(calls, cost, held.cards)
+            cells = found.model_dump(include={*SPENT})
+            yield {"run": run, "role": asker, **cells}
+
+
+def _totals(runs: Mapping[str, Held], cost: Cost) -> Iterator[Row]:
+    """Yield what each condition took: the interviews whole, and its own reports."""
+    for held in runs.values():
+        asked = by_asker(held.calls, held.reports)
+        shared = [call for role in asked.keys() - {ANALYST, *held.reports} for call in asked[role]]
+        for name, findings in held.reports.items():
+            found = total([*shared, *asked.get(name, ())], cost, held.cards)
+            counted: Row = {"interviews": len(held.interviews), "reports": len(findings)}
+            cells: Row = {"condition": name, **counted, **found.model_dump()}
+            yield cells | {"total_tokens": found.total_tokens}
 
 
 def _latency(runs: Mapping[str, Held]) -> Iterator[Row]:

@@ -17,6 +17,10 @@ from src.reports import Findings
 P95 = 95
 Cost = Callable[[Call], float | None]
 """What a call cost in dollars by some price list; None: nobody knows."""
+Cards = Callable[[Call], int | None]
+"""GPUs of the server that answered a call; 0: somebody else's, None: nobody knows."""
+ANALYST = "analyst"
+"""The role of every diagnoser."""
 
 
 def replies(interview: Interview) -> list[tuple[int, Question]]:
@@ -165,6 +169,63 @@ def spending_of(
     for name, findings in reports.items():
         if any(one.calls for one in findings):
             yield spending(name, [one.calls for one in findings], cost)
+
+
+class Total(Record):
+    """Sums over calls."""
+
+    requests: int
+    input_tokens: int
+    cached_tokens: int
+    """Of the input."""
+    output_tokens: int
+    cost: float | None
+    """US dollars; None as soon as one call's price is not known."""
+    unpriced: int
+    """Requests whose price is not known."""
+    seconds: float
+    gpu_seconds: float | None
+    """Seconds of the calls times the cards of their servers: an upper bound, since a server works
+    on many calls at once. None as soon as one server's cards are not known."""
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+def total(calls: Sequence[Call], cost: Cost, cards: Cards) -> Total:
+    """Return the sums over calls; failed tries count with what they took."""
+    known = [one for call in calls if (one := cost(call)) is not None]
+    busy = [call.seconds * n for call in calls if (n := cards(call)) is not None]
+    return Total(
+        requests=len(calls),
+        input_tokens=sum(call.input_tokens or 0 for call in calls),
+        cached_tokens=sum(call.cached_tokens or 0 for call in calls),
+        output_tokens=sum(call.output_tokens or 0 for call in calls),
+        cost=sum(known) if len(known) == len(calls) else None,
+        unpriced=len(calls) - len(known),
+        seconds=_seconds(calls),
+        gpu_seconds=sum(busy) if len(busy) == len(calls) else None,
+    )
+
+
+def by_asker(
+    calls: Iterable[Call], reports: Mapping[str, Sequence[Findings]]
+) -> dict[str, list[Call]]:
+    """Return all calls by who asked: a role, or the condition whose reports they brought.
+
+    Every diagnoser asks as `analyst`, so that its calls are known by the reports that hold them.
+    Those of no report, such as a diagnosis that failed, stay with the role.
+    """
+    found: dict[str, list[Call]] = {}
+    held = Counter(call for findings in reports.values() for one in findings for call in one.calls)
+    for call in calls:
+        if call.role == ANALYST and held[call]:
+            held[call] -= 1
+            continue
+        found.setdefault(call.role, []).append(call)
+    asked = {name: [call for one in all_ for call in one.calls] for name, all_ in reports.items()}
+    return dict(sorted(found.items())) | {name: told for name, told in asked.items() if told}
 
 
 class Latency(Record):

@@ -24,6 +24,7 @@ class EvaluateSettings(Settings):
     resamples: Positive
     seed: Annotated[int, Field(ge=0)]
     price_list: Folder
+    estimate: Folder
 
     @field_validator("runs", mode="before")
     @classmethod

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from src.evaluation.tooling import (
+    by_asker,
     by_exchange,
     calls_by_role,
     flagged,
@@ -15,6 +16,7 @@ from src.evaluation.tooling import (
     spending_of,
     tool_counts,
     tools_of,
+    total,
 )
 from src.records import (
     Answer,
@@ -165,6 +167,31 @@ def test_a_cost_is_unknown_as_soon_as_one_price_is() -> None:
 def test_a_role_without_a_model_has_no_line() -> None:
     scripted = interview(Question(text="Hm?", source="tree:sleep"))
     assert list(calls_by_role(scripted)) == ["patient"]
+
+
+def test_two_diagnosers_of_one_role_are_told_apart_by_their_reports() -> None:
+    first, second = findings(seconds=(1.0, 2.0)), findings(seconds=(4.0,))
+    broken = call("analyst", 8.0)
+    kept = [call("interviewer"), *second.calls, broken, *first.calls, call("patient")]
+    found = by_asker(kept, {"run/diagnosis": [first], "run/direct": [second], "run/rules": []})
+    seconds = {asker: [one.seconds for one in calls] for asker, calls in found.items()}
+    assert seconds == {
+        "analyst": [8.0], "interviewer": [1.0], "patient": [1.0], "run/diagnosis": [1.0, 2.0],
+        "run/direct": [4.0],
+    }  # fmt: skip
+
+
+def test_a_total_is_a_sum_and_unknown_where_one_part_is() -> None:
+    tokens = {"input_tokens": 1000, "cached_tokens": 400, "output_tokens": 10}
+    calls = [call("patient", 2.0, **tokens), call("interviewer", 3.0, **tokens)]
+    cards = {"patient": 2, "interviewer": 0}
+    found = total(calls, rates, lambda one: cards[one.role])
+    assert (found.input_tokens, found.cached_tokens, found.output_tokens) == (2000, 800, 20)
+    assert (found.total_tokens, found.requests, found.unpriced) == (2020, 2, 0)
+    assert found.cost == pytest.approx(2 * (600 * 2 + 400 * 0.2 + 10 * 12) / 1e6)
+    assert (found.seconds, found.gpu_seconds) == (5.0, 4.0)
+    dark = total([*calls, call("analyst")], rates, lambda one: cards.get(one.role))
+    assert (dark.cost, dark.unpriced, dark.gpu_seconds, dark.seconds) == (None, 1, None, 6.0)
 
 
 # seconds ------------------------------------------------------------------------------------
