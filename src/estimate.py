@@ -43,12 +43,17 @@ class Estimate(Record):
     wall_seconds: float
     bound: str
     """What keeps it from being faster."""
-    gpu_hours: float
+    cards: int
+    """GPUs of all servers that are asked."""
     slurm_seconds: int
     turn_seconds: float
     """Latencies of all models that are asked in a turn."""
     interviews_needed: int | None
     """So many interviews under way keep the interviewer's server busy; None: no model asks."""
+
+    @property
+    def gpu_hours(self) -> float:
+        return self.cards * self.wall_seconds / 3600
 
     @property
     def cost(self) -> float | None:
@@ -88,7 +93,7 @@ def estimated(
         roles=roles,
         wall_seconds=wall,
         bound=bound,
-        gpu_hours=sum(cards.values()) * wall / 3600,
+        cards=sum(cards.values()),
         slurm_seconds=math.ceil(wanted / slurm.step) * slurm.step,
         **_rule(roles, settings, chosen),
     )
@@ -204,6 +209,21 @@ def taken_cells(account: Account) -> tuple[str, ...]:
     calls = account.delivered + account.failed
     cells = map(str, (calls, *tokens))
     return ("taken", *cells, f"{account.seconds / max(calls, 1):.1f}", dollars(account.cost))
+
+
+def beside_line(estimate: Estimate, spans: Sequence[tuple[float, float]]) -> str:
+    """Return the estimated time beside the time in which any call was under way."""
+    taken = reached = 0.0
+    for began, ended in sorted(spans):
+        taken += max(0.0, ended - max(began, reached))
+        reached = max(reached, ended)
+    estimated, wall = (
+        timedelta(seconds=round(seconds)) for seconds in (estimate.wall_seconds, taken)
+    )
+    return (
+        f"{estimated} on the wall and {estimate.gpu_hours:.2f} GPU-hours were estimated; calls "
+        f"were under way for {wall}, which makes {estimate.cards * taken / 3600:.2f} GPU-hours"
+    )
 
 
 def time_line(estimate: Estimate) -> str:

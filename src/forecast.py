@@ -18,6 +18,7 @@ from src.errors import InputError, InterviewError
 from src.estimate import (
     Estimate,
     RoleEstimate,
+    beside_line,
     estimated,
     estimated_cells,
     table,
@@ -171,7 +172,12 @@ def _beside(forecast: Forecast, folders: Sequence[SubjectFolder], spent: Ledger)
         if role in spent.roles
     }
     lengths = f"{fmean(held):.1f} messages, {forecast.messages} were estimated"
-    return [f"{len(held)} interviews have ended, on average with {lengths}:", table(rows)]
+    spans = [span for folder in folders for span in folder.spans()]
+    return [
+        f"{len(held)} interviews have ended, on average with {lengths}:",
+        table(rows),
+        beside_line(estimate, spans),
+    ]
 
 
 def taken(settings: RunSettings, root: Path, folders: Sequence[SubjectFolder]) -> list[Printed]:

@@ -163,6 +163,18 @@ class SubjectFolder:
         self._journal.each(take)
         return calls, len(asked) - len(calls)
 
+    def spans(self) -> list[tuple[float, float]]:
+        """Return when each call began and ended, in seconds since 1970."""
+        found: list[tuple[float, float]] = []
+
+        def take(entry: Mapping[str, Any]) -> None:
+            if entry["tag"] == "call":
+                ended = datetime.fromisoformat(entry["at"]).timestamp()
+                found.append((ended - entry["call"]["seconds"], ended))
+
+        self._journal.each(take)
+        return found
+
     # writing
 
     def open(self, manifest: Manifest, inputs: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ from model_runs import NO_SIGNALS, at, run, tagged
 from src import config
 from src import run as main
 from src.errors import FolderError, InputError
-from src.estimate import Estimate, estimated
+from src.estimate import Estimate, beside_line, estimated
 from src.forecast import Forecast
 from src.llm.ledger import Price, Prices
 from src.llm.structured import closed_object
@@ -130,6 +130,16 @@ def test_wall_time_gpu_hours_and_time_limit_follow_from_the_latencies() -> None:
     rounds = two_turns({0: 5}, "models.gpt5nano.rate.tokens=null", "limits.interviews=2")
     assert rounds.wall_seconds == pytest.approx(3 * 15)
     assert rounds.bound == "limits.interviews"
+
+
+def test_the_time_taken_is_that_in_which_any_call_was_under_way() -> None:
+    found = two_turns({0: 3}, "models.gpt5nano.rate.tokens=null")
+    hour = 3600.0
+    overlapping = [(0.0, hour), (0.5 * hour, 2 * hour), (0.6 * hour, 0.7 * hour)]
+    later = [(10 * hour, 11 * hour)]  # the run was stopped in between
+    line = beside_line(found, [*later, *overlapping])
+    assert line.startswith("0:00:15 on the wall and 0.01 GPU-hours were estimated")
+    assert line.endswith("calls were under way for 3:00:00, which makes 9.00 GPU-hours")
 
 
 def test_a_rate_limit_bounds_the_wall_time_by_what_the_api_reckons_with() -> None:
@@ -338,6 +348,7 @@ def test_calls_are_exact_and_tokens_near_where_the_number_of_turns_is_fixed(
     assert "5.0 messages, 5 were estimated" in held.stdout
     rows = [line.split() for line in held.stdout.splitlines() if line.startswith(" scorer")]
     assert len(rows) == 2, "the estimate, and what was taken"
+    assert "calls were under way for 0:00:" in held.stdout
 
 
 def test_what_is_finished_is_not_counted_again(
