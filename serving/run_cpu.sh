@@ -4,8 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+say() {
+  printf '\n%s\n%s\n' \
+    'A model of 135 million parameters asks, answers and scores. This shows that the machinery works' \
+    '(server, adapters, JSON by schema, journal), not how well it screens: the scores mean nothing.'
+}
+trap say EXIT # however it ends
 serving/beside_cpu.sh .venv/bin/python -m src.run experiment=cpu 'persona=[7,8]'
-
-printf '\n%s\n' \
-  'A model of 135 million parameters asked, answered and scored. This shows that the machinery works' \
-  '(server, adapters, JSON by schema, journal), not how well it screens: the scores mean nothing.'

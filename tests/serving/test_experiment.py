@@ -50,6 +50,7 @@ def test_the_experiment_ends_with_answers_and_its_ledger_is_the_servers(
     after = server.counters()
     assert done.returncode in {0, 1}, f"{done.stdout}{done.stderr}"
     calls: list[dict[str, Any]] = []
+    valid = 0
     for folder in (tmp_path / "cpu" / subject for subject in SUBJECTS):
         ended, held = endings(folder), turns(folder)
         assert sorted(ended) == [*range(1, SAMPLES + 1)]
@@ -57,12 +58,14 @@ def test_the_experiment_ends_with_answers_and_its_ledger_is_the_servers(
         assert all(failure["kind"] == "scorer_failed" for failure in failed), failed
         assert len(held) == len({(turn["sample"], turn["number"]) for turn in held})
         assert {turn["number"] for turn in held} <= {*range(1, MESSAGES + 1)}
+        valid += SAMPLES - len(failed)
         calls += [line["call"] for line in tagged(folder, "call")]
         if len(failed) < SAMPLES:
             found = result(folder)
             assert found["n_valid"] == SAMPLES - len(failed)
             assert found["served"]["patient"] == server.served(int(folder.name[-2:]))
             assert delivered(found) == len(tagged(folder, "call"))
+    assert valid, "not one sheet could be read"
     assert {call["role"] for call in calls} == {"interviewer", "patient", "scorer"}
     assert spent(calls) == gained(before, after)
 
