@@ -102,7 +102,8 @@ def _totals(runs: Mapping[str, Held], cost: Cost) -> Iterator[Row]:
             found = total([*shared, *asked.get(name, ())], cost, held.cards)
             counted: Row = {"interviews": len(held.interviews), "reports": len(findings)}
             cells: Row = {"condition": name, **counted, **found.model_dump()}
-            yield cells | {"total_tokens": found.total_tokens}
+            if found.requests:
+                yield cells | {"total_tokens": found.total_tokens}
 
 
 def _latency(runs: Mapping[str, Held]) -> Iterator[Row]:
