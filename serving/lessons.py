@@ -49,10 +49,13 @@ class Losses(Record):
 
 
 def digest_of_training(settings: TrainSettings, base: Path, dialogues: Sequence[Dialogue]) -> str:
-    """Return 16 hex digits over everything that an adapter comes out of."""
+    """Return 16 hex digits over everything that an adapter comes out of.
+
+    Checkpointing changes what a step takes, not what comes out of it.
+    """
     inputs = {
         "base": [settings.base.model_dump(mode="json"), _identity(base)],
-        "training": settings.training.model_dump(mode="json"),
+        "training": settings.training.model_dump(mode="json", exclude={"checkpointing"}),
         "seed": settings.seed,
         "held_out": settings.held_out,
         "dialogues": [[one.sample, one.lines] for one in dialogues],

@@ -1,6 +1,6 @@
 """Settings of the training of stand-in personas: what conf/train.yaml and conf/base hold."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
@@ -38,7 +38,24 @@ class TrainingSettings(Settings):
     warmup: Annotated[float, Field(ge=0, lt=1)]
     clip: Annotated[float, Field(gt=0)]
     device: Literal["auto", "cpu", "cuda"]
+    checkpointing: bool
+    """Keep what enters a layer alone, and compute the layer again for its gradients."""
     dtype: Literal["bfloat16", "float32"]
+
+
+class Checkpointed(Protocol):
+    """What transformers' models have to train with little memory."""
+
+    def gradient_checkpointing_enable(self) -> None: ...
+
+    def enable_input_require_grads(self) -> None: ...
+
+
+def save_memory(model: Checkpointed, settings: TrainingSettings) -> None:
+    """Have a model keep little for its gradients, where the settings say so."""
+    if settings.checkpointing:
+        model.gradient_checkpointing_enable()
+        model.enable_input_require_grads()  # else no gradient passes a layer of a frozen base
 
 
 class TrainSettings(Settings):

@@ -17,7 +17,7 @@ import transformers
 
 from serving.base import base_folder
 from serving.dialogues import Example, Messages, batches, padded
-from serving.training import BaseModelSettings, TrainingSettings
+from serving.training import BaseModelSettings, TrainingSettings, save_memory
 from src.errors import InputError
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -42,6 +42,7 @@ class Tuner:
         self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=DTYPES[settings.dtype], local_files_only=True
         ).to(self.device)
+        save_memory(self._model, settings)
         self._adapted = False
 
     def render(self, chat: Messages) -> list[int]:

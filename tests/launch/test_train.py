@@ -35,7 +35,7 @@ from serving.lessons import (
     no_better,
 )
 from serving.train_persona import card, train
-from serving.training import TrainSettings
+from serving.training import TrainSettings, save_memory
 from src import config
 from src.errors import InputError
 from src.records import Answer, Question, Turn
@@ -264,6 +264,29 @@ def test_another_setting_makes_another_adapter(base: Path, change: str) -> None:
     first = digest_of_training(composed(), base, data)
     assert digest_of_training(composed(), base, data) == first
     assert digest_of_training(composed(change), base, data) != first
+
+
+def test_what_only_saves_memory_makes_no_other_adapter(base: Path) -> None:
+    data = [dialogue(1, ("q", "a"))]
+    saving = composed("training.checkpointing=true")
+    assert digest_of_training(saving, base, data) == digest_of_training(composed(), base, data)
+
+
+@pytest.mark.parametrize(("base", "called"), [("smollm2", []), ("llama3", ["layers", "inputs"])])
+def test_the_large_base_keeps_little_for_its_gradients(base: str, called: list[str]) -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def gradient_checkpointing_enable(self) -> None:
+            self.told.append("layers")
+
+        def enable_input_require_grads(self) -> None:
+            self.told.append("inputs")
+
+    model = Model()
+    save_memory(model, composed(f"base={base}").training)
+    assert model.told == called
 
 
 def test_other_data_or_another_base_makes_another_adapter(base: Path) -> None:
