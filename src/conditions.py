@@ -38,7 +38,9 @@ class Reported:
 
     @property
     def findings(self) -> list[Findings]:
-        return [one.findings for one in self.diagnoses.values() if one.findings]
+        """Return what counts: after a stop whose diagnosis is suppressed, nothing does."""
+        shown = (one for one in self.diagnoses.values() if not one.suppressed)
+        return [one.findings for one in shown if one.findings]
 
 
 @dataclass

@@ -138,6 +138,7 @@ async def diagnosed(
 ) -> tuple[list[Diagnosis], TacitError | None]:
     """Return a diagnosis of each reading; what is known of the same words is not asked again.
 
+    What was paid for stays where it is suppressed now: it is marked, and neither shown nor counted.
     Where something ends the run, what came before it is returned beside the error.
     """
     jobs = [_diagnosed(r, diagnoser_for) for r in owed(wanted, known)]
@@ -147,10 +148,16 @@ async def diagnosed(
     ending = next((error for error in errors if isinstance(error, TacitError)), None)
     if ending is None and errors:
         raise errors[0]
-    stopped = [reading.diagnosis(suppressed=True) for reading in wanted if reading.suppressed]
-    asked = {(d.sample, d.transcript) for d in (*new, *stopped)}
-    kept = [d for d in known if d.findings and (d.sample, d.transcript) not in asked]
-    return sorted([*kept, *new, *stopped], key=lambda d: (d.sample, d.exchanges)), ending
+    there = {(d.sample, d.transcript): d for d in (*known, *new) if d.findings}
+    hidden = {reading.sample for reading in wanted if reading.suppressed}
+    kept = [d.model_copy(update={"suppressed": d.sample in hidden}) for d in there.values()]
+    failed = [d for d in new if not d.findings]
+    stopped = [
+        reading.diagnosis(suppressed=True)
+        for reading in wanted
+        if reading.suppressed and (reading.sample, reading.transcript) not in there
+    ]
+    return sorted([*kept, *failed, *stopped], key=lambda d: (d.sample, d.exchanges)), ending
 
 
 async def _diagnosed(reading: Reading, diagnoser_for: Callable[[int], Diagnoser]) -> Diagnosis:

@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from pydantic import ConfigDict
+
 from src import config
 from src.errors import InputError
 from src.llm.servers import Asked, Servers
 from src.prompts import ROOT, files_below, located, read_text, sha256
+from src.records import Record
 from src.settings import RunSettings
 from src.store import INPUTS, InputCopy, Manifest, SubjectFolder, digest_of, subject_folders
 
@@ -32,6 +35,7 @@ CASES = "patient.cases"
 NOT_IDENTITY = (".models", ".call.timeout")
 """Ends of keys that do not decide it: which models may play (the one that does is named by its
 role), and how long a call may take."""
+FROZEN_ALONE = "a held-out cohort runs with what was frozen alone"
 ONE_OFF: dict[str, object] = {
     "only": None,
     "redo": [],
@@ -98,6 +102,14 @@ def _players(by_role: Mapping[str, str]) -> dict[str, str]:
     return {role: value for role, value in by_role.items() if role != ANALYST}
 
 
+class Reported(Record):
+    """What is read of a result: with which settings its analyst worked last."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    analyst: dict[str, object]
+
+
 def refuse_unfrozen(settings: RunSettings, manifest: Manifest, result: str | None) -> None:
     """Raise an `InputError` unless all but the cases is as in the finished run `frozen` names.
 
@@ -118,7 +130,7 @@ def refuse_unfrozen(settings: RunSettings, manifest: Manifest, result: str | Non
         key = next(k for k in sorted(was.keys() | now.keys()) if was.get(k) != now.get(k))
         raise InputError(
             f"frozen={settings.frozen}: {key} was {was.get(key, 'absent')[:24]} there, is "
-            f"{now.get(key, 'absent')[:24]} now; a held-out cohort runs with what was frozen alone"
+            f"{now.get(key, 'absent')[:24]} now; {FROZEN_ALONE}"
         )
     without = [f.path.name for f in subject_folders(folder) if result and not f.has_result(result)]
     if without:
@@ -126,6 +138,14 @@ def refuse_unfrozen(settings: RunSettings, manifest: Manifest, result: str | Non
             f"frozen={settings.frozen}: {without[0]} has no result of this analyst; finish that "
             "run with the analyst's final settings first"
         )
+    now_stopped = getattr(settings.analyst, "include_stopped", None)
+    for one in subject_folders(folder) if now_stopped is not None else ():
+        found = one.read_result(result, Reported) if result else None
+        if found and (was_stopped := found.analyst.get("include_stopped")) != now_stopped:
+            raise InputError(
+                f"frozen={settings.frozen}: analyst.include_stopped was {was_stopped} for "
+                f"{one.path.name} there, is {now_stopped} now; {FROZEN_ALONE}"
+            )
 
 
 def remembered_models(root: Path, asked: Asked) -> dict[str, str]:

@@ -121,10 +121,10 @@ class Diagnosis(Record):
     """Hash of what was read."""
     findings: Findings | None = None
     suppressed: bool = False
-    """No diagnosis after a safety stop (I12)."""
+    """No diagnosis after a safety stop (I12); findings made where it was asked for are kept."""
     failure: Failure | None = None
     seconds: float = 0.0
 
     @property
     def hypotheses(self) -> tuple[Named, ...]:
-        return self.findings.hypotheses if self.findings else ()
+        return self.findings.hypotheses if self.findings and not self.suppressed else ()

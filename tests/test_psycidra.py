@@ -14,6 +14,7 @@ from fake_process import fake_process
 from model_runs import journal, tagged
 from terminal import ROOT
 
+from src.conditions import runs_of
 from src.diagnosing import CaseResult
 from src.errors import InputError, TacitError
 from src.grid import grid_of
@@ -110,6 +111,23 @@ def test_stopped_interviews_are_diagnosed_where_that_is_asked_for(
     run([OFFLINE, f"outputs={tmp_path}", "analyst.include_stopped=true"])
     for folder in (tmp_path / "psycidra_offline").iterdir():
         assert any(all(d.findings for d in result.diagnoses) for result in results(folder))
+
+
+def test_what_was_diagnosed_is_kept_where_a_later_run_suppresses_it(tmp_path: Path) -> None:
+    usual = [OFFLINE, "case=34", f"outputs={tmp_path}"]
+    folder = tmp_path / "psycidra_offline" / "case-034"
+    run([*usual, "analyst.include_stopped=true"])
+    ((paid,),) = (result.diagnoses for result in results(folder))
+    assert (paid.suppressed, bool(paid.findings)) == (False, True)
+    run(usual)
+    ((hidden,),) = (result.diagnoses for result in results(folder))
+    assert (hidden.suppressed, hidden.findings, hidden.hypotheses) == (True, paid.findings, ())
+    assert "no diagnosis, since it was stopped" in (folder / "summary.md").read_text("utf-8")
+    (condition,) = runs_of([str(folder.parent)])[0].conditions.values()
+    assert [one.status for one in condition.judged] == ["suppressed"]
+    assert condition.findings == []
+    run([*usual, "analyst.include_stopped=true"])
+    assert results(folder)[0].diagnoses == (paid,)
 
 
 def test_prefixes_are_diagnosed_beside_the_whole(tmp_path: Path) -> None:
@@ -316,5 +334,7 @@ def test_a_held_out_cohort_runs_with_what_was_frozen_alone(held: Path, tmp_path:
         run([*usual, "run=changed", "orchestrator.max_messages=9"])
     with pytest.raises(InputError, match="no run lies there"):
         run([OFFLINE, "cohort=held_out", "frozen=nowhere", f"outputs={tmp_path}", "run=x"])
+    with pytest.raises(InputError, match="include_stopped was False for case-001 there"):
+        run([*usual, "run=changed", "analyst.include_stopped=true"])
     run([*usual, "run=final", "case=[25,29]"])
     assert len(list((tmp_path / "final").iterdir())) == 2
