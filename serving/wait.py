@@ -50,6 +50,7 @@ class WaitSettings(Settings):
     jobs: tuple[Positive | JobName, ...]
     folder: Annotated[str, Field(min_length=1)]
     timeout: Seconds | None
+    unreachable: Seconds
     poll: Seconds
     log_lines: Positive
 
@@ -74,9 +75,11 @@ class Watch:
         self._folder = config.folder(settings.folder)
         self._clock = clock
         self._dials = settings.until == "ready"
+        self._unreachable = settings.unreachable
         self._lives: dict[str, tuple[float, Life]] = {}
         self._answered: set[str] = set()
         """Starts that have answered."""
+        self._silent_since: dict[str, float] = {}
         self._over: set[str] = set()
         """Starts whose job was queued again: the next one has not written its file yet."""
         self._ended_since: dict[str, float] = {}
@@ -106,6 +109,7 @@ class Watch:
 
     def _of_living(self, endpoint: Endpoint) -> Sight:
         if endpoint.state != "ready":
+            self._silent_since.pop(endpoint.start, None)
             return Sight(text=f"{endpoint.state}; its log: {shown(Path(endpoint.log))}")
         place = f"{endpoint.host}:{endpoint.port}"
         if self._dials and not self._answers(endpoint):
@@ -116,15 +120,28 @@ class Watch:
         """Return whether a server that says it is ready has answered from here."""
         if endpoint.start not in self._answered:
             door = Door(host=endpoint.host, port=endpoint.port, key=endpoint.key)
+            reason: object = "it does not list what it serves"
             try:
                 if set(endpoint.served) <= set(listed(door)):
                     self._answered.add(endpoint.start)
+                    return True
             except KeyRefused as error:
                 path = shown(endpoint_path(self._folder, endpoint.name))
                 raise ServerError(f"{path}: {error}; start its server again") from error
-            except (OSError, ServerError):
-                return False
+            except (OSError, ServerError) as error:
+                reason = error
+            self._refuse_the_silent(endpoint, reason)
         return endpoint.start in self._answered
+
+    def _refuse_the_silent(self, endpoint: Endpoint, reason: object) -> None:
+        """Raise a `ServerError` once a server that says it is ready was silent for too long."""
+        since = self._silent_since.setdefault(endpoint.start, self._clock())
+        if self._clock() - since >= self._unreachable:
+            raise ServerError(
+                f"{endpoint.name}: says it is ready, but has not answered at {endpoint.host}:"
+                f"{endpoint.port} for {self._unreachable:g} s: {reason}; start it with "
+                "lifecycle.host=ADDRESS, one of its node that can be reached from here"
+            )
 
     def _life_of(self, endpoint: Endpoint) -> Life:
         if endpoint.state == "ended" and endpoint.job in {None, os.environ.get("SLURM_JOB_ID")}:

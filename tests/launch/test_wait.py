@@ -128,6 +128,30 @@ def test_what_says_it_is_ready_and_does_not_answer_is_waited_for(tmp_path: Path)
         wait(told(tmp_path, "timeout=0.1"))
 
 
+def test_what_says_it_is_ready_and_cannot_be_reached_is_not_waited_for_for_ever(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path)
+    watch, clock = watching(tmp_path, "unreachable=60")
+    assert "does not answer" in watch.sight("gemma").text
+    clock.now += 59
+    assert "does not answer" in watch.sight("gemma").text
+    clock.now += 1
+    with pytest.raises(ServerError, match=r"not answered .* for 60 s: .*refused.*lifecycle\.host="):
+        watch.sight("gemma")
+
+
+def test_a_server_that_is_started_again_has_its_time_anew(tmp_path: Path) -> None:
+    watch, clock = watching(tmp_path, "unreachable=60")
+    for state, start in (("ready", "1"), ("starting", "1"), ("ready", "1"), ("ready", "2")):
+        written(tmp_path, state=state, start=start)
+        watch.sight("gemma")
+        clock.now += 59
+    with pytest.raises(ServerError, match="not answered"):
+        clock.now += 1
+        watch.sight("gemma")
+
+
 def test_a_server_that_refuses_the_key_is_another_one_and_not_waited_for(tmp_path: Path) -> None:
     with launcher(tmp_path, command("gemma")) as run:
         publish(run.folder, run.when("ready").model_copy(update={"key": "another"}))
