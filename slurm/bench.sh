@@ -24,7 +24,7 @@ source slurm/env.sh
 source slurm/job.sh
 
 awaited=() gpu=""
-choices=(experiment=local "parts=[saturation,cache]" calls=null saturation.interviews=256
+choices=(cast=local "parts=[saturation,cache]" calls=null saturation.interviews=256
     out=tests/results/bench_gpu.json)
 for argument in "$@"; do
     case $argument in

@@ -1,22 +1,19 @@
 """The bench on small loads: what it measures is so, and its figures can be traced to a server."""
 
-import asyncio
 import json
+import shlex
 from collections.abc import Iterator
-from functools import partial
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_plan import Fault, Plan, adapter, served
 from fake_process import fake_process
-from hypothesis import given
-from hypothesis import strategies as st
 from terminal import tacit
 
-from src.benchmark.figures import Figure
-from src.benchmark.loads import at_once, closed_loop, cut_off
-from src.benchmark.serving import shared
+from src.benchmark.figures import Results
+from src.llm.endpoints import Endpoint, publish
 
 Figures = dict[str, dict[str, Any]]
 SLOW_SCORER = (
@@ -26,7 +23,7 @@ SLOW_SCORER = (
 )
 """Slower than in conf/bench.yaml, since other tests take the processors."""
 SMALL = (
-    "limits.runs=1",
+    *(f"{part}.runs=1" for part in ("limits", "overhead", "soak")),
     f"limits.plan.models={SLOW_SCORER}",
     (
         'limits.arguments=["samples=36","limits.interviews=36","orchestrator.max_messages=2",'
@@ -81,13 +78,16 @@ def test_a_call_takes_well_below_the_packages_own_processor_time(driver: Figures
 
 def test_interviews_at_once_take_little_memory_and_few_files(driver: Figures) -> None:
     assert value(driver, "overhead: interviews under way at once") == 1
-    assert value(driver, "overhead: memory") < 1
-    assert value(driver, "overhead: files") < 1
+    assert 0 < value(driver, "overhead: memory") < 1
+    assert 0 < value(driver, "overhead: files") < 1
+    assert 0 < value(driver, "limits: time for which the driver had work and no processor") < 1
 
 
 def test_whatever_happens_every_interview_ends_and_every_answer_is_counted(driver: Figures) -> None:
     assert value(driver, "soak: interviews complete or with a typed failure") == 1
     assert value(driver, "soak: answers in the ledger") == 1
+    for kind in ("input", "cached", "output"):
+        assert value(driver, f"soak: {kind} tokens in the ledger") == 1
     assert value(driver, "soak: time") < 1
 
 
@@ -115,6 +115,56 @@ def test_what_can_be_cached_is_cached_and_the_server_counts_the_same(serving: Fi
 
 def test_guidance_at_the_end_leaves_less_to_compute_than_at_the_front(serving: Figures) -> None:
     assert value(serving, "cache: new prompt tokens") < 0.95
+
+
+def test_each_server_is_as_busy_as_it_could_be_by_itself(tmp_path: Path) -> None:
+    llama = "meta-llama/Meta-Llama-3-8B-Instruct"
+    slow = Plan(models=(served("google/gemma-3-27b-it"),), latency=(0.3, 0.3))
+    fast = Plan(models=(served(llama), served(adapter(7))), latency=(0.05, 0.05))
+    with fake_process(slow) as gemma, fake_process(fast) as personas:
+        for name, server in (("gemma", gemma), ("personas", personas)):
+            publish(tmp_path, endpoint(name, server.url))
+        figures = bench(
+            tmp_path / "two.json", "parts=[saturation]", "cast=local", "calls=4",
+            f"endpoints={tmp_path}", "saturation.pairs=1", "saturation.interviews=12",
+            "saturation.alone=1", "saturation.every=0.02",
+        )  # fmt: skip
+    full = "saturation: requests that the interviewer's server works on"
+    assert value(figures, full) > 0.8
+    assert value(figures, "saturation: the same at the interviewer's server") > 0.8
+    assert value(figures, "saturation: requests that the patient's server works on") < 0.5
+    aimed = [name for name, one in figures.items() if one["at_least"] and "works on" in name]
+    assert [name.partition(",")[0] for name in aimed] == [full]
+
+
+def endpoint(name: str, url: str) -> Endpoint:
+    """Return the file of a server that needs no key."""
+    return Endpoint(
+        name=name, state="ready", host="127.0.0.1", key="none", job=None, pid=1, start="one",
+        port=int(url.removesuffix("/v1").rpartition(":")[2]), identity="abc", log="server.log",
+        served=(), changed=datetime.now(UTC),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("strict", "code"), [("true", 1), ("false", 0)])
+def test_a_missed_aim_is_an_error_only_where_that_is_asked_for(
+    strict: str, code: int, tmp_path: Path
+) -> None:
+    models = (served("smollm2"), served(adapter(7)))
+    told = (
+        "parts=[saturation]", "calls=6", "saturation.pairs=1", "saturation.interviews=1",
+        "saturation.alone=1", "saturation.every=0.02", f"strict={strict}",
+    )  # fmt: skip
+    out = tmp_path / "missed.json"
+    with fake_process(Plan(models=models, latency=(0.1, 0.15))) as server:  # one never fills six
+        done = tacit("src.bench", *told, f"url={server.url}", f"out={out}", "gpu=a-card")
+    assert done.returncode == code, done.stderr
+    missed = "tacit: missed: saturation: generated tokens in a second"
+    assert done.stderr.splitlines()[-1].startswith(missed) == (code == 1)
+    assert "generated tokens in a second" in done.stdout
+    written = Results.model_validate_json(out.read_bytes())
+    assert any(line.startswith("saturation: generated tokens") for line in written.missed)
+    assert shlex.split(written.command) == ["python", "-m", "src.bench", *told]
 
 
 def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
@@ -145,55 +195,3 @@ def test_a_wrong_choice_is_one_line(argument: str, reason: str) -> None:
     assert done.returncode == 2
     assert reason in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
-
-
-# what the figures are made of ----------------------------------------------------------------
-
-Spans = st.lists(
-    st.tuples(st.floats(0, 100), st.floats(0, 100)).map(lambda pair: (min(pair), max(pair)))
-)
-
-
-@given(Spans)
-def test_there_are_never_more_at_once_than_there_are(spans: list[tuple[float, float]]) -> None:
-    assert 0 <= at_once(spans, 0, 100) <= len(spans) + 1e-9
-
-
-def test_what_lasts_half_of_the_time_is_half_at_once() -> None:
-    assert at_once([(0, 5), (-3, 20)], 0, 10) == 1.5
-
-
-@given(st.lists(st.floats(0, 100), min_size=1), st.floats(0, 1))
-def test_what_is_left_after_the_cut_is_no_more_than_the_tail(
-    ends: list[float], tail: float
-) -> None:
-    cut = cut_off(ends, tail=tail)
-    assert sum(end > cut for end in ends) <= tail * len(ends) + 1e-6
-
-
-async def test_a_closed_loop_asks_everything_in_order_and_never_more_at_once() -> None:
-    asked: list[int] = []
-    under_way = [0, 0]
-
-    async def ask(number: int) -> None:
-        asked.append(number)
-        under_way[0] += 1
-        under_way[1] = max(under_way)
-        await asyncio.sleep(0)
-        under_way[0] -= 1
-
-    await closed_loop([partial(ask, n) for n in range(10)], 3)
-    assert asked == list(range(10))
-    assert under_way[1] == 3
-
-
-def test_a_common_beginning_ends_at_the_first_difference() -> None:
-    assert (shared([1, 2, 3], [1, 2, 4]), shared([1, 2], [1, 2, 3]), shared([], [1])) == (2, 2, 0)
-
-
-def test_the_median_decides_whether_an_aim_is_met() -> None:
-    values = (0.5, 0.9, 0.95)
-    assert Figure(part="x", name="y", values=values, at_least=0.9).met
-    assert not Figure(part="x", name="y", values=values, at_least=0.91).met
-    assert not Figure(part="x", name="y", values=values, at_least=0, at_most=0.8).met
-    assert Figure(part="x", name="y", values=values).met is None

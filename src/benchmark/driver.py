@@ -1,19 +1,21 @@
 """The parts without a model: limits that hold nobody up, what a call costs, a soak."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from openai import AsyncOpenAI
 
-from src.benchmark.figures import Figure
+from src.benchmark.figures import Figure, seen
 from src.benchmark.loads import at_once, closed_loop, cut_off
-from src.benchmark.stand_in import Taken, stand_in, taken
+from src.benchmark.stand_in import stand_in, taken
+from src.errors import InterviewError, ServerError
 from src.llm.caller import Caller, Request
 from src.llm.client import Model
-from src.llm.ledger import Prices, ledger_of
+from src.llm.ledger import Ledger, Prices, ledger_of
 from src.prompts import load_yaml
-from src.records import Call
+from src.records import Call, Interview
 from src.settings import CallSettings, ModelSettings, RunSettings
 from src.settings.bench import BenchSettings, OverheadSettings
 from src.store import SubjectFolder
@@ -21,25 +23,25 @@ from src.store import SubjectFolder
 LINE = "We talked about the garden and how the weeks go by. " * 4
 """A message of usual length."""
 ASKED = "interviewer"
+TOKENS = (
+    ("input", "input_tokens", "prompt_tokens"),
+    ("cached", "cached_tokens", "cached_tokens"),
+    ("output", "output_tokens", "completion_tokens"),
+)
+"""What is counted: in words, in the ledger, and in the stand-in's log."""
 
 
 def limits(settings: BenchSettings, run: RunSettings) -> list[Figure]:
     """Return how full a slow scorer leaves the interviewer's server, by the server's own log."""
-    part, full, waited = settings.limits, [], []
+    part, full, waited = settings.limits, list[float](), list[float | None]()
     allowed = run.models[run.asked_models[ASKED][0]].calls
     for _ in range(part.runs):
         with taken(settings, part) as found:
             full.append(_under_way(found.log, tail=part.tail) / allowed)
             waited.append(found.waited)
     name = f"mean calls at the interviewer's server, of the {allowed} that may be"
-    return [
-        Figure(part="limits", name=name, values=tuple(full), at_least=part.aim),
-        Figure(
-            part="limits",
-            name="time for which the driver had work and no processor (a busy machine)",
-            values=tuple(waited),
-        ),
-    ]
+    busy = "time for which the driver had work and no processor (a busy machine)"
+    return [*seen("limits", name, full, least=part.aim), *seen("limits", busy, waited)]
 
 
 def _under_way(log: Sequence[Mapping[str, Any]], *, tail: float) -> float:
@@ -107,66 +109,79 @@ class NoBook:
 
 def room(settings: BenchSettings, run: RunSettings) -> list[Figure]:
     """Return what many interviews at once take of memory and files."""
-    part = settings.overhead
-    with taken(settings, part, files=part.files) as found:
-        firsts: dict[int, float] = {}
-        ends: dict[int, float] = {}
-        for entry in found.log:
-            firsts.setdefault(entry["sample"], entry["at"])
-            ends[entry["sample"]] = entry["at"] + entry["seconds"]
-    count, all_begun = run.limits.interviews, max(firsts.values())
-    most_open = sum(end >= all_begun for end in ends.values())
+    part, count = settings.overhead, run.limits.interviews
+    opened, memory, files = list[float](), list[float | None](), list[float | None]()
+    for _ in range(part.runs):
+        with taken(settings, part, files=part.files) as found:
+            opened.append(_open_at_once(found.log) / count)
+            memory.append(_share(found.memory_mb, part.memory))
+            files.append(_share(found.files, part.files))
     return [
-        _one("overhead", f"interviews under way at once, of {count}", most_open / count, least=1),
-        _one("overhead", f"memory, of {part.memory} MB", found.memory_mb / part.memory, most=1),
-        _one("overhead", f"files open, of {part.files}", found.files / part.files, most=1),
+        *seen("overhead", f"interviews under way at once, of {count}", opened, least=1),
+        *seen("overhead", f"memory, of {part.memory} MB", memory, most=1),
+        *seen("overhead", f"files open, of {part.files}", files, most=1),
     ]
+
+
+def _share(value: float | None, whole: float) -> float | None:
+    return None if value is None else value / whole
+
+
+def _open_at_once(log: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many interviews had not ended when the last one began."""
+    firsts: dict[int, float] = {}
+    ends: dict[int, float] = {}
+    for entry in log:
+        firsts.setdefault(entry["sample"], entry["at"])
+        ends[entry["sample"]] = entry["at"] + entry["seconds"]
+    all_begun = max(firsts.values())
+    return sum(end >= all_begun for end in ends.values())
 
 
 def soak(settings: BenchSettings, run: RunSettings) -> list[Figure]:
     """Return whether every interview came to an end, and every answer into the ledger."""
-    part, ended, counted, valid, seconds = settings.soak, [], [], [], []
+    part, ended, valid, seconds = settings.soak, list[float](), list[float](), list[float]()
+    counts: list[Mapping[str, float]] = []
+    prices = load_yaml(run.price_list, Prices)
     for _ in range(part.runs):
         with taken(settings, part) as found:
-            states = SubjectFolder(found.folder).load().values()
-            endings = [state.ended for state in states if state.ended]
-            typed = [e for e in endings if e.valid or (e.failure and e.failure.kind)]
-            ended.append(len(typed) / run.samples)
+            folder = SubjectFolder(found.folder)
+            endings = [state.ended for state in folder.load().values() if state.ended]
+            ended.append(sum(map(foreseen, endings)) / run.samples)
             valid.append(sum(e.valid for e in endings) / run.samples)
-            counted.append(_delivered(found, run) / sum(e["answered"] for e in found.log))
+            counts.append(counted(ledger_of(folder.calls()[0], prices), found.log))
             seconds.append(found.seconds / part.seconds)
+    typed = f"interviews complete or with a typed failure, of {run.samples}"
+    hangs = f"time, of the {part.seconds:g} s after which something hangs"
+    in_ledger = (
+        seen("soak", name, (one[name] for one in counts), least=1, most=1) for name in counts[0]
+    )
     return [
-        Figure(
-            part="soak",
-            name=f"interviews complete or with a typed failure, of {run.samples}",
-            values=tuple(ended),
-            at_least=1,
-            at_most=1,
-        ),
-        Figure(part="soak", name="complete ones among them", values=tuple(valid)),
-        Figure(
-            part="soak",
-            name="answers in the ledger, of those that the server delivered",
-            values=tuple(counted),
-            at_least=1,
-            at_most=1,
-        ),
-        Figure(
-            part="soak",
-            name=f"time, of the {part.seconds:g} s after which something hangs",
-            values=tuple(seconds),
-            at_most=1,
-        ),
+        *seen("soak", typed, ended, least=1, most=1),
+        *seen("soak", "complete ones among them", valid),
+        *chain.from_iterable(in_ledger),
+        *seen("soak", hangs, seconds, most=1),
     ]
 
 
-def _delivered(found: Taken, run: RunSettings) -> int:
-    calls, _ = SubjectFolder(found.folder).calls()
-    ledger = ledger_of(calls, load_yaml(run.price_list, Prices))
-    return sum(account.delivered for account in ledger.roles.values())
+def foreseen(interview: Interview) -> bool:
+    """Whether it is complete, or failed in a way that has a name: a defect of ours has none."""
+    failure = interview.failure
+    return interview.valid or (failure is not None and failure.kind != InterviewError.kind)
 
 
-def _one(
-    part: str, name: str, value: float, *, least: float | None = None, most: float | None = None
-) -> Figure:
-    return Figure(part=part, name=name, values=(value,), at_least=least, at_most=most)
+def counted(ledger: Ledger, log: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return what stands in the ledger, of what the server counted itself; by name."""
+    answers = [entry for entry in log if entry["answered"]]
+    if not answers:
+        raise ServerError("the server delivered no answer, which makes no measure")
+    accounts = ledger.roles.values()
+    delivered = sum(account.delivered for account in accounts)
+    found = {"answers in the ledger, of those that the server delivered": delivered / len(answers)}
+    for name, field, theirs in TOKENS:
+        ours = sum(getattr(account, field) for account in accounts)
+        told = sum(entry[theirs] or 0 for entry in answers)
+        found[f"{name} tokens in the ledger, of those that the server counted"] = (
+            ours / told if told else float(ours == told)
+        )
+    return found

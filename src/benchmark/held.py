@@ -1,8 +1,8 @@
 """Interviews by the run's own parts, with a look at what goes through the door to their models."""
 
-import asyncio
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from src import build, config
+from src.errors import ServerError
 from src.interview.batch import Owed, StopRequest, hold_all
 from src.live import Watch
 from src.llm.client import Message, Model
@@ -41,6 +42,11 @@ class Sent:
     def tokens(self) -> int:
         """Return how many were generated."""
         return int(self.usage.get("completion_tokens") or 0)
+
+    @property
+    def url(self) -> str:
+        """Return the address of the server that was asked."""
+        return self.model.settings.base_url or ""
 
     @property
     def voice(self) -> tuple[str, str]:
@@ -128,6 +134,31 @@ class Batch:
         return close
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A server, whatever it serves."""
+
+    url: str
+    roles: tuple[str, ...]
+    calls: int
+    """How many it may have under way, over its models."""
+
+
+def places_of(servers: Servers) -> list[Place]:
+    """Return the servers that are asked, each once."""
+    calls: dict[str, dict[str, int]] = defaultdict(dict)
+    roles: dict[str, list[str]] = defaultdict(list)
+    for role, service in servers.services.items():
+        settings = service.model.settings
+        url = settings.base_url or ""
+        calls[url][service.key] = settings.calls
+        roles[url].append(role)
+    return [
+        Place(url=url, roles=tuple(roles[url]), calls=sum(by_model.values()))
+        for url, by_model in calls.items()
+    ]
+
+
 @asynccontextmanager
 async def opened(run: RunSettings) -> AsyncIterator[Servers]:
     """Open the servers that a run asks."""
@@ -143,7 +174,10 @@ async def opened(run: RunSettings) -> AsyncIterator[Servers]:
 
 
 async def hold(run: RunSettings, servers: Servers, batch: Batch, *, salt: str) -> None:
-    """Hold a run's interviews in a folder that is gone afterwards, as src.run does."""
+    """Hold a run's interviews in a folder that is gone afterwards, as src.run does.
+
+    Raises a `ServerError` where one failed.
+    """
     tapped = {
         role: replace(service, model=Tapped(service.model, salt, batch.through))
         for role, service in servers.services.items()
@@ -175,16 +209,11 @@ async def hold(run: RunSettings, servers: Servers, batch: Batch, *, salt: str) -
         finally:
             for subject in subjects:
                 subject.folder.close()
+    if failed := next((i.failure for i in batch.interviews if i.failure), None):
+        raise ServerError(f"an interview failed, which makes no measure: {failed.text}")
 
 
 def rate(through: list[Sent]) -> float:
     """Return the generated tokens in a second, from the first request to the last answer."""
     first, last = min(one.began for one in through), max(one.ended for one in through)
     return sum(one.tokens for one in through) / (last - first)
-
-
-async def looking(look: Callable[[], Awaitable[None]], every: float) -> None:
-    """Look again and again until cancelled."""
-    while True:
-        await look()
-        await asyncio.sleep(every)

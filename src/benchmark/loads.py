@@ -1,10 +1,26 @@
 """Loads that need no interview: a closed loop, and how much of something was under way when."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from src.llm.metrics import RUNNING, metrics_of
 
 Span = tuple[float, float]
 """Beginning and end, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What was seen of a server at a moment."""
+
+    at: float
+    running: float
+    """Requests that it worked on."""
+    could: int
+    """How many it could have worked on."""
 
 
 async def closed_loop(asks: Sequence[Callable[[], Awaitable[None]]], workers: int) -> None:
@@ -30,3 +46,48 @@ def cut_off(ends: Sequence[float], *, tail: float) -> float:
     """Return when all but the tail of the work was done."""
     ordered = sorted(ends)
     return ordered[min(len(ordered) - 1, int(len(ordered) * (1 - tail)))]
+
+
+async def watched(
+    work: Awaitable[object], could: Mapping[str, Callable[[], int]], *, every: float
+) -> dict[str, list[Look]]:
+    """Return what was seen at each server, by its address, while some work was done.
+
+    `could` says by address how many requests a server could work on at the moment.
+    """
+    looks: dict[str, list[Look]] = {url: [] for url in could}
+
+    async def look() -> None:
+        most, at = {url: now() for url, now in could.items()}, time.monotonic()
+        pages = await asyncio.gather(*(asyncio.to_thread(metrics_of, url) for url in could))
+        for url, page in zip(could, pages, strict=True):
+            looks[url].append(Look(at=at, running=page[RUNNING], could=most[url]))
+
+    async def look_on() -> None:
+        while True:
+            await look()
+            await asyncio.sleep(every)
+
+    watching = asyncio.create_task(look_on())
+    try:
+        await work
+    finally:
+        watching.cancel()
+        ended = await asyncio.gather(watching, return_exceptions=True)
+    if isinstance(error := ended[0], Exception):
+        raise error
+    return looks
+
+
+def busy(looks: Sequence[Look], spans: Sequence[Span], *, tail: float) -> float | None:
+    """Return what a server worked on, of what it could, from its first request to the tail.
+
+    None: it was never seen then.
+    """
+    if not spans:
+        return None
+    begin, until = min(first for first, _ in spans), cut_off([end for _, end in spans], tail=tail)
+    counted = [look for look in looks if begin <= look.at <= until and look.could]
+    if not counted:
+        return None
+    return fmean(look.running for look in counted) / fmean(look.could for look in counted)

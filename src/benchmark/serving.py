@@ -2,29 +2,38 @@
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
 from src import config
-from src.benchmark.figures import Figure
-from src.benchmark.held import Batch, Sent, hold, looking, opened, rate
-from src.benchmark.loads import closed_loop, cut_off
+from src.benchmark.figures import Figure, seen
+from src.benchmark.held import Batch, Place, Sent, hold, opened, places_of, rate
+from src.benchmark.loads import Look, busy, closed_loop, watched
 from src.errors import ServerError
-from src.llm.metrics import HITS, RUNNING, block_size, metrics_of
+from src.llm.metrics import HITS, block_size, metrics_of
 from src.llm.servers import Servers
 from src.settings import RunSettings
 from src.settings.bench import BenchSettings, SaturationSettings
 
-Look = tuple[float, float, int]
-"""When, the requests that the servers worked on, and how many it could have been."""
+INTERVIEWER = "interviewer"
 Found = tuple[list[Figure], tuple[str, ...]]
+"""Figures, and the served models that were asked."""
 
 
-def _run(settings: BenchSettings, *arguments: str) -> RunSettings:
+@dataclass(frozen=True)
+class Work:
+    """What was sent, and how busy each server was with it, by its address."""
+
+    through: list[Sent]
+    busy: dict[str, float]
+
+
+def run_of(settings: BenchSettings, *arguments: str) -> RunSettings:
     """Return the settings of a run with the experiment's players, but no model that scores."""
-    told = [f"experiment={settings.experiment}", f"endpoints={settings.endpoints}"]
+    told = [f"experiment={settings.cast}", f"endpoints={settings.endpoints}"]
     told += [f"persona={settings.persona}", *arguments]
     asked = config.read_settings("config", RunSettings, told).asked_models
     for name in dict.fromkeys(name for names in asked.values() for name in names):
@@ -35,180 +44,150 @@ def _run(settings: BenchSettings, *arguments: str) -> RunSettings:
 
 
 async def saturation(settings: BenchSettings) -> Found:
-    """Return the driver's tokens in a second of a plain loop's, and how busy the server was."""
+    """Return the driver's tokens in a second of a plain loop's, and how busy each server was."""
     part = settings.saturation
     many = f"samples={part.interviews}", f"limits.interviews={part.interviews}"
     one = f"samples={part.alone}", "limits.interviews=1"
-    run = _run(settings, *part.arguments, *many)
-    pairs: list[tuple[float, float]] = []
-    busy, busy_plain = [], []
+    run, run_alone = (run_of(settings, *part.arguments, *told) for told in (many, one))
+    held, plain = list[Work](), list[Work]()
     salt = partial("bench-{}-{}-{}".format, time.time_ns())
     async with opened(run) as servers:
-        workers = sum(_calls(servers).values())
-        await _measured(run, servers, part, salt=salt("warm", 0))
-        recorded: list[Sent] = []
+        places = places_of(servers)
+        await hold(run, servers, Batch(), salt=salt("warm", 0))
         for n in range(part.pairs):
-            through, ratio = await _measured(run, servers, part, salt=salt("held", n))
-            recorded = recorded or through
-            busy.append(ratio)
-            plain, ratio = await _plain(
-                recorded, servers, part, workers=workers, salt=salt("plain", n)
-            )
-            busy_plain.append(ratio)
-            pairs.append((rate(through), rate(plain)))
-        through, _ = await _measured(
-            _run(settings, *part.arguments, *one), servers, part, salt=salt("alone", 0)
-        )
-        plain, _ = await _plain(through, servers, part, workers=1, salt=salt("alone", 1))
-        alone = rate(through), rate(plain)
-        models = tuple(dict.fromkeys(s.model.settings.name for s in servers.services.values()))
+            held.append(await _held(run, servers, part, salt=salt("held", n)))
+            plain.append(await _plain(held[0].through, places, part, salt=salt("plain", n)))
+        alone = Batch()
+        await hold(run_alone, servers, alone, salt=salt("alone", 0))
+        again = [await sent.again(salt("alone", 1)) for sent in alone.through]
+        names = _names(servers)
     count = f"{run.limits.interviews} interviews"
-    gains = [(held / alone[0]) / (loop / alone[1]) for held, loop in pairs]
+    pairs = [
+        (rate(ours.through), rate(loop.through)) for ours, loop in zip(held, plain, strict=True)
+    ]
+    slow, slow_plain = rate(alone.through), rate(again)
     figures = [
-        Figure(
-            part="saturation",
-            name=f"generated tokens in a second, {count}, of a plain closed loop's",
-            values=tuple(held / loop for held, loop in pairs),
-            at_least=part.aim,
+        *seen(
+            "saturation",
+            f"generated tokens in a second, {count}, of a plain closed loop's",
+            (ours / loop for ours, loop in pairs),
+            least=part.aim,
         ),
-        Figure(
-            part="saturation",
-            name="requests that the server works on, of min(limit, open interviews)",
-            values=tuple(busy),
-            at_least=part.running_aim,
+        *running(places, held, plain, aim=part.running_aim),
+        *seen(
+            "saturation",
+            f"times as fast as one interview at a time (held once), {count}",
+            (ours / slow for ours, _ in pairs),
         ),
-        Figure(
-            part="saturation", name="the same in the plain closed loop", values=tuple(busy_plain)
-        ),
-        Figure(
-            part="saturation",
-            name=f"times as fast as one interview at a time, {count}",
-            values=tuple(held / alone[0] for held, _ in pairs),
-        ),
-        Figure(
-            part="saturation",
-            name="that gain, of the server's own by batching",
-            values=tuple(gains),
+        *seen(
+            "saturation",
+            "that gain, of the server's own by batching (its requests one by one: once)",
+            ((ours / slow) / (loop / slow_plain) for ours, loop in pairs),
         ),
     ]
-    return figures, models
+    return figures, names
 
 
-async def _measured(
-    run: RunSettings, servers: Servers, part: SaturationSettings, *, salt: str
-) -> tuple[list[Sent], float]:
-    """Hold the interviews; return what they sent, and how busy the server was of what it could."""
-    batch, most = Batch(), sum(_calls(servers).values())
-    holding = hold(run, servers, batch, salt=salt)
-    looks = await _watched(holding, servers, part, wanted=lambda: min(most, batch.open))
-    if failed := next((i.failure for i in batch.interviews if i.failure), None):
-        raise ServerError(f"an interview failed, which makes no measure: {failed.text}")
-    return batch.through, _busy(looks, batch.through, part)
+async def _held(run: RunSettings, servers: Servers, part: SaturationSettings, *, salt: str) -> Work:
+    """Hold the interviews."""
+    batch = Batch()
+    could = _could(places_of(servers), lambda _: batch.open)
+    looks = await watched(hold(run, servers, batch, salt=salt), could, every=part.every)
+    return Work(batch.through, _busy(looks, batch.through, part))
 
 
 async def _plain(
-    recorded: Sequence[Sent], servers: Servers, part: SaturationSettings, *, workers: int, salt: str
-) -> tuple[list[Sent], float]:
-    """Send the same requests, so many at once, with nobody who waits for an answer; the same."""
+    recorded: Sequence[Sent], places: Sequence[Place], part: SaturationSettings, *, salt: str
+) -> Work:
+    """Send each server the same requests, as many at once as it may have; nobody waits for any."""
     through: list[Sent] = []
+    left = Counter(one.url for one in recorded)
 
     async def again(one: Sent) -> None:
         through.append(await one.again(salt))
+        left[one.url] -= 1
 
-    loop = closed_loop([partial(again, one) for one in recorded], workers)
-    looks = await _watched(
-        loop, servers, part, wanted=lambda: min(workers, len(recorded) - len(through))
-    )
-    return through, _busy(looks, through, part)
-
-
-async def _watched(
-    work: Awaitable[None],
-    servers: Servers,
-    part: SaturationSettings,
-    *,
-    wanted: Callable[[], int],
-) -> list[Look]:
-    """Return what was seen at the servers while some work was done."""
-    urls, looks = list(_calls(servers)), list[Look]()
-
-    async def look() -> None:
-        could, at = wanted(), time.monotonic()
-        looks.append((at, await asyncio.to_thread(_running, urls), could))
-
-    watching = asyncio.create_task(looking(look, part.every))
-    try:
-        await work
-    finally:
-        watching.cancel()
-        ended = await asyncio.gather(watching, return_exceptions=True)
-    if isinstance(error := ended[0], ServerError):
-        raise error
-    return looks
+    loops = [
+        closed_loop([partial(again, one) for one in recorded if one.url == place.url], place.calls)
+        for place in places
+    ]
+    could = _could(places, lambda place: left[place.url])
+    looks = await watched(asyncio.gather(*loops), could, every=part.every)
+    return Work(through, _busy(looks, through, part))
 
 
-def _busy(looks: Sequence[Look], through: Sequence[Sent], part: SaturationSettings) -> float:
-    """Return how busy the server was of what it could, from the first request to the tail."""
-    begin = min(one.began for one in through)
-    until = cut_off([one.ended for one in through], tail=part.tail)
-    counted = [(running, could) for at, running, could in looks if begin <= at <= until and could]
-    if not counted:
-        raise ServerError(f"over within saturation.every={part.every:g} s: nothing could be seen")
-    return fmean(running for running, _ in counted) / fmean(could for _, could in counted)
+def _could(
+    places: Sequence[Place], at_hand: Callable[[Place], int]
+) -> dict[str, Callable[[], int]]:
+    """Return by address what says how many requests a server could work on at the moment."""
+
+    def of(place: Place) -> Callable[[], int]:
+        return lambda: min(place.calls, at_hand(place))
+
+    return {place.url: of(place) for place in places}
 
 
-def _calls(servers: Servers) -> dict[str, int]:
-    """Return how many calls each server may have under way, by its address."""
-    found: dict[str, dict[str, int]] = defaultdict(dict)
-    for service in servers.services.values():
-        settings = service.model.settings
-        found[settings.base_url or ""][service.key] = settings.calls
-    return {url: sum(keys.values()) for url, keys in found.items()}
+def _busy(
+    looks: Mapping[str, Sequence[Look]], through: Sequence[Sent], part: SaturationSettings
+) -> dict[str, float]:
+    """Return how busy each server was, by its address."""
+    found = {}
+    for url, mine in looks.items():
+        spans = [(one.began, one.ended) for one in through if one.url == url]
+        share = busy(mine, spans, tail=part.tail)
+        if share is None:
+            raise ServerError(f"{url}: over within saturation.every={part.every:g} s, so unseen")
+        found[url] = share
+    return found
 
 
-def _running(urls: Sequence[str]) -> float:
-    return sum(metrics_of(url)[RUNNING] for url in urls)
+def running(
+    places: Sequence[Place], held: Sequence[Work], plain: Sequence[Work], *, aim: float
+) -> list[Figure]:
+    """Return how busy each server was; what is aimed at is that the interviewer's is full."""
+    figures = []
+    for place in places:
+        whose = "the server" if len(places) == 1 else f"the {' and '.join(place.roles)}'s server"
+        where = "" if len(places) == 1 else f" at {whose}"
+        name = f"requests that {whose} works on, of min(limit, open interviews)"
+        aimed = len(places) == 1 or INTERVIEWER in place.roles
+        found, same = ([work.busy[place.url] for work in works] for works in (held, plain))
+        figures += seen("saturation", name, found, least=aim if aimed else None)
+        figures += seen("saturation", f"the same{where} in the plain closed loop", same)
+    return figures
 
 
 async def cache(settings: BenchSettings) -> Found:
     """Return what the prefix cache gave, of what it could, and what guidance at the end spares."""
     part, fresh, hits = settings.cache, {}, []
     given: list[float] = []
-    async with opened(_run(settings, *part.arguments)) as servers:
-        urls = list(_calls(servers))
+    async with opened(run_of(settings, *part.arguments)) as servers:
+        urls = [place.url for place in places_of(servers)]
         for guidance in ("last", "first"):
-            run, batch = (
-                _run(settings, *part.arguments, f"interviewer.guidance={guidance}"),
-                Batch(),
-            )
+            run = run_of(settings, *part.arguments, f"interviewer.guidance={guidance}")
+            batch = Batch()
             before = sum(metrics_of(url)[HITS] for url in urls)
             await hold(run, servers, batch, salt=f"bench-{guidance}-{time.time_ns()}")
             cached = sum(_cached(one) for one in batch.through)
             hits.append((sum(metrics_of(url)[HITS] for url in urls) - before) / max(cached, 1))
-            mine = [one for one in batch.through if one.voice[1] == "interviewer"]
+            mine = [one for one in batch.through if one.voice[1] == INTERVIEWER]
             fresh[guidance] = fmean(one.usage["prompt_tokens"] - _cached(one) for one in mine)
             if guidance == "last":
                 given = await _given(batch.through)
-        models = tuple(dict.fromkeys(s.model.settings.name for s in servers.services.values()))
+        names = _names(servers)
+    told = "tokens from the cache, of those in an earlier prompt of interview and role"
+    own = "the server's own counter of cached tokens, of those in its answers"
+    ends = "new prompt tokens of an interviewer's call, guidance last, of guidance first"
     figures = [
-        Figure(
-            part="cache",
-            name="tokens from the cache, of those in an earlier prompt of interview and role",
-            values=tuple(given),
-            at_least=part.aim,
-        ),
-        Figure(
-            part="cache",
-            name="the server's own counter of cached tokens, of those in its answers",
-            values=tuple(hits),
-        ),
-        Figure(
-            part="cache",
-            name="new prompt tokens of an interviewer's call, guidance last, of guidance first",
-            values=(fresh["last"] / fresh["first"],),
-        ),
+        *seen("cache", told, given, least=part.aim),
+        *seen("cache", own, hits),
+        *seen("cache", ends, [fresh["last"] / fresh["first"]]),
     ]
-    return figures, models
+    return figures, names
+
+
+def _names(servers: Servers) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(s.model.settings.name for s in servers.services.values()))
 
 
 def _cached(one: Sent) -> int:
@@ -223,9 +202,8 @@ async def _given(through: Sequence[Sent]) -> list[float]:
     found: dict[str, int] = defaultdict(int)
     possible: dict[str, int] = defaultdict(int)
     for one in sorted(through, key=lambda sent: sent.began):
-        url = one.model.settings.base_url or ""
-        block = blocks.setdefault(url, 0) or block_size(url)
-        blocks[url] = block
+        block = blocks.setdefault(one.url, 0) or block_size(one.url)
+        blocks[one.url] = block
         messages = one.body["messages"]
         assert isinstance(messages, list)
         tokens = await one.model.token_ids(str(one.body["model"]), messages)

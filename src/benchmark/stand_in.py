@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,13 @@ class Taken:
     log: list[dict[str, Any]]
     """The server's chat requests for interviews, in order."""
     folder: Path
-    memory_mb: float
-    files: float
-    waited: float
-    """Share of the run's time for which it was ready but had no processor."""
     seconds: float
+    memory_mb: float | None
+    """The most that it held; None, as below: not seen, since this system does not tell."""
+    files: float | None
+    """The most that were open at once."""
+    waited: float | None
+    """Share of the run's time for which it was ready but had no processor."""
 
 
 @contextmanager
@@ -65,22 +67,24 @@ def taken(settings: BenchSettings, load: LoadSettings, *, files: int = 0) -> Ite
         stand_in(settings.stand_in, load.plan) as url,
         tempfile.TemporaryDirectory(prefix="tacit-bench-") as outputs,
     ):
-        servers = [f"models.{name}.base_url={url}" for name in settings.models]
+        servers = [f"models.{name}.base_url={url}" for name in settings.plays]
         told = [*settings.usual, *servers, f"outputs={outputs}", "run=bench", *load.arguments]
         began = time.monotonic()
         used = _run(told, seconds=load.seconds, files=files)
+        if unseen := [name for name in LOOKED_AT if name not in used]:
+            sys.stderr.write(f"not seen on this system, and so in no figure: {', '.join(unseen)}\n")
         entries = json.loads(page(url, "/log"))["requests"]
         (folder,) = (Path(outputs) / "bench").iterdir()
         yield Taken(
             log=[e for e in entries if e["path"] == "chat" and e["subject"] != OURS],
             folder=folder,
             seconds=time.monotonic() - began,
-            **used,
+            **{name: used.get(name) for name in LOOKED_AT},
         )
 
 
-def _run(arguments: Sequence[str], *, seconds: float, files: int) -> dict[str, Any]:
-    """Run src.run to its end; return what it took at most, and in all."""
+def _run(arguments: Sequence[str], *, seconds: float, files: int) -> dict[str, float]:
+    """Run src.run to its end; return what it was seen to take at most, and in all."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files:  # inherited by what is started now
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, limits[1]))
@@ -96,31 +100,42 @@ def _run(arguments: Sequence[str], *, seconds: float, files: int) -> dict[str, A
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert process.stderr is not None
-    began, most = time.monotonic(), dict.fromkeys(LOOKED_AT, 0.0)
+    began, most = time.monotonic(), dict[str, float]()
     while process.poll() is None:
         passed = time.monotonic() - began
         if passed > seconds:
             process.kill()
             raise ServerError(f"src.run did not end within {seconds:g} s")
-        now = _looked(process.pid)
-        most = {key: max(most[key], now.get(key, 0)) for key in most}
+        now = looked(Path(f"/proc/{process.pid}"))
+        most |= {key: max(value, most.get(key, value)) for key, value in now.items()}
         time.sleep(LOOKS_EVERY)
     if process.returncode not in {0, 1}:  # 1: too few valid interviews, which a soak may leave
         raise ServerError(f"src.run ended with {process.returncode}: {process.stderr.read()}")
     process.stderr.close()
-    return most | {"waited": most["waited"] / (time.monotonic() - began)}
+    if "waited" in most:
+        most["waited"] /= time.monotonic() - began
+    return most
 
 
-def _looked(pid: int) -> dict[str, float]:
-    """Return what a process takes at this moment, as Linux tells."""
-    own = Path(f"/proc/{pid}")
-    try:
-        status = dict(line.split(":", 1) for line in (own / "status").read_text().splitlines())
-        _, waited, _ = map(int, (own / "schedstat").read_text().split())
-        return {
-            "memory_mb": int(status["VmHWM"].split()[0]) / 1000,
-            "files": len(list((own / "fd").iterdir())),
-            "waited": waited / 1e9,
-        }
-    except (OSError, KeyError, ValueError):  # it has just ended
-        return {}
+def looked(process: Path) -> dict[str, float]:
+    """Return what a process takes at this moment, as far as its folder in /proc tells."""
+    sources = {"memory_mb": _memory, "files": _files, "waited": _waited}
+    found: dict[str, float] = {}
+    for name, source in sources.items():
+        with suppress(OSError, LookupError, ValueError):  # it has just ended, or no such source
+            found[name] = source(process)
+    return {name: value for name, value in found.items() if value}  # what has ended holds 0
+
+
+def _memory(process: Path) -> float:
+    lines = (process / "status").read_text(encoding="utf-8").splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    return int(status["VmHWM"].split()[0]) * 1024 / 1e6
+
+
+def _files(process: Path) -> float:
+    return len(list((process / "fd").iterdir()))
+
+
+def _waited(process: Path) -> float:
+    return int((process / "schedstat").read_text(encoding="utf-8").split()[1]) / 1e9

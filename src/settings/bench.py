@@ -14,6 +14,7 @@ Part = Literal["limits", "overhead", "soak", "saturation", "cache"]
 class LoadSettings(Settings):
     """A run of src.run against the stand-in for a server."""
 
+    runs: Positive
     seconds: Seconds
     arguments: Arguments
     plan: dict[str, Any]
@@ -21,7 +22,6 @@ class LoadSettings(Settings):
 
 
 class LimitsSettings(LoadSettings):
-    runs: Positive
     aim: Share
     tail: Share
 
@@ -34,10 +34,6 @@ class OverheadSettings(LoadSettings):
     cpu: Share
     memory: Positive
     files: Positive
-
-
-class SoakSettings(LoadSettings):
-    runs: Positive
 
 
 class SaturationSettings(Settings):
@@ -58,21 +54,28 @@ class CacheSettings(Settings):
 
 class BenchSettings(Settings):
     parts: tuple[Part, ...]
+    strict: bool
     out: Annotated[str, Field(min_length=1)] | None
     gpu: Annotated[str, Field(min_length=1)] | None
     endpoints: Annotated[str, Field(min_length=1)]
-    experiment: Annotated[str, Field(min_length=1)]
+    cast: Annotated[str, Field(min_length=1)]
+    """Name of an experiment: Hydra takes a key of that name for its group."""
     persona: Positive
     calls: Positive | None
     url: Annotated[str, Field(pattern=r"^https?://")] | None
     stand_in: Annotated[str, Field(min_length=1)]
-    models: tuple[str, ...]
+    plays: tuple[str, ...]
     usual: Arguments
     limits: LimitsSettings
     overhead: OverheadSettings
-    soak: SoakSettings
+    soak: LoadSettings
     saturation: SaturationSettings
     cache: CacheSettings
+
+    def arguments(self, part: Part) -> Arguments:
+        """Return what a part's run is told beside what they all are."""
+        own: LoadSettings | SaturationSettings | CacheSettings = getattr(self, part)
+        return own.arguments
 
     @field_validator("parts")
     @classmethod
