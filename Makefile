@@ -26,7 +26,7 @@ test-serving: $(REAL)  ## against a real vLLM server on CPUs; 20 minutes at most
 	timeout -k 30 1200 $(BIN)/python -m pytest tests/serving
 
 bench: setup  ## what the driver costs, as ratios: two limits, overhead, soak; no model
-	$(BIN)/python -m src.bench
+	timeout -k 30 180 $(BIN)/python -m src.bench strict=true
 
 bench-serving: stand-ins  ## saturation and prefix cache of a real vLLM server on CPUs
 	timeout -k 30 720 serving/beside_cpu.sh $(BIN)/python -m src.bench "parts=[saturation,cache]"
