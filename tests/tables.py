@@ -2,8 +2,8 @@
 
 A file NAME.json becomes what stands between `<!-- results:NAME -->` and `<!-- /results -->`. It
 holds either what src.bench writes, or `columns` and `rows`; and always the command that made it,
-the day, the class of the machine and the digest of the configuration. `python tests/tables.py NAME`
-prints a block.
+the day, the class of the machine and the digest of the configuration. Some places are there before
+their file is: they say what is not measured. `python tests/tables.py NAME` prints a block.
 """
 
 import json
@@ -11,50 +11,46 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
+
+from src.benchmark.figures import HEADINGS, Figure
 
 ROOT = Path(__file__).resolve().parent.parent
 README, RESULTS = ROOT / "README.md", ROOT / "tests" / "results"
 BLOCK = re.compile(r"<!-- results:(\w+) -->\n(.*?)<!-- /results -->", re.DOTALL)
-NO_GPU = "saturation on a GPU: not measured"
-"""What README says until the figures of a GPU are committed."""
+NOT_YET = {
+    "bench_gpu": "saturation on a GPU: not measured (`sbatch slurm/bench.sh` measures it)",
+}
+"""What README says in a file's place until it is there."""
 Row = Sequence[str]
 
 
-def result(name: str) -> dict[str, Any]:
+def result(name: str, folder: Path = RESULTS) -> dict[str, Any]:
     """Return one committed file."""
-    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
-def names() -> list[str]:
-    return sorted(path.stem for path in RESULTS.glob("*.json"))
+def names(folder: Path = RESULTS) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.json"))
 
 
-def block(name: str) -> str:
+def block(name: str, folder: Path = RESULTS) -> str:
     """Return what stands between the marks of a result, the marks included."""
-    found = result(name)
+    there = name not in NOT_YET or (folder / f"{name}.json").exists()
+    shown = table(result(name, folder)) if there else NOT_YET[name]
+    return f"<!-- results:{name} -->\n{shown}\n<!-- /results -->"
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Return what a file holds, and where that comes from."""
     columns, rows = (
-        bench_table(found["figures"]) if "figures" in found else (found["columns"], found["rows"])
+        (HEADINGS, [Figure.model_validate(one).cells for one in found["figures"]])
+        if "figures" in found
+        else (found["columns"], found["rows"])
     )
     lines = [line(columns), line(["---"] * len(columns)), *map(line, rows), "", origin(found)]
-    return f"<!-- results:{name} -->\n" + "\n".join(lines) + "\n<!-- /results -->"
-
-
-def bench_table(figures: Sequence[Mapping[str, Any]]) -> tuple[Row, list[Row]]:
-    """Return src.bench's figures as a table."""
-    rows: list[Row] = []
-    for one in figures:
-        values = one["values"]
-        spread = f"{min(values):.2f}–{max(values):.2f}" if len(values) > 1 else ""
-        least, most = one["at_least"], one["at_most"]
-        aim = " ".join(
-            f"{sign} {value:g}" for sign, value in (("≥", least), ("≤", most)) if value is not None
-        )
-        told = [one["part"], one["name"], f"{median(values):.2f}", spread, str(len(values)), aim]
-        rows.append(told)
-    return ("part", "ratio", "median", "min–max", "n", "aim"), rows
+    return "\n".join(lines)
 
 
 def line(cells: Row) -> str:
@@ -70,9 +66,9 @@ def origin(found: Mapping[str, Any]) -> str:
     return f"`{found['command']}`, {found['date']}; {on}{models}; configuration `{digest}`."
 
 
-def renewed(text: str) -> str:
+def renewed(text: str, folder: Path = RESULTS) -> str:
     """Return README's text with every block as its file has it."""
-    return BLOCK.sub(lambda match: block(match[1]), text)
+    return BLOCK.sub(lambda match: block(match[1], folder), text)
 
 
 def main(arguments: Sequence[str]) -> int:
