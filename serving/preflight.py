@@ -3,7 +3,8 @@
     python -m serving.preflight experiment=local persona=[7,8]
     python -m serving.preflight where=true
 
-Takes a run's arguments. What held is not asked again until the server is started anew.
+Takes a run's arguments. What held is not asked again until the server is started anew; a server
+without an endpoint file, which tells nobody of its start, is asked everything each time.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from rich.console import Console
 from serving.where import whereabouts
 from src import build, command, config
 from src.errors import InputError, ServerError, TacitError
-from src.llm.preflight import Proofs
+from src.llm.proofs import Proofs, settle
 from src.llm.servers import PERSONA_ROLE, Servers, open_servers
 from src.readiness import longest_prompts, refuse_too_small, server_checks
 from src.settings import RunSettings
@@ -44,22 +45,23 @@ def preflight(arguments: Sequence[str]) -> None:
 
 async def _check(settings: RunSettings, console: Console) -> int:
     """Print the outcome of every check; return how many failed."""
-    failed = 0
+    failed, made = 0, set[tuple[str | None, str]]()
     if not settings.asked_models:
         console.print("This run asks no model.")
     for role in settings.asked_models:
-        async for what, error in outcomes(settings, role):
+        async for what, error in outcomes(settings, role, made):
             failed += error is not None
             console.print(f"{'FAILED' if error else 'ok':<7} {role}: {error or what}")
     return failed
 
 
 async def outcomes(
-    settings: RunSettings, role: str
+    settings: RunSettings, role: str, made: set[tuple[str | None, str]]
 ) -> AsyncIterator[tuple[str, TacitError | None]]:
     """Yield what was checked of a role's server, with the error of what failed.
 
-    Where a server is not there, nothing more is asked of it.
+    Where a server is not there, nothing more is asked of it. `made`: checks by address, which are
+    not made again for another role of the same model.
     """
     folder = config.folder(settings.endpoints)
     try:
@@ -78,19 +80,19 @@ async def outcomes(
             casting = build.Casting(settings)
             refuse_too_small(servers, longest_prompts(settings, words_max=casting.words_max))
             yield "the longest interview fits into the window", None
-            proofs = Proofs(folder)
-            for check in server_checks(settings, servers, names):
-                if proofs.hold(check):
-                    yield f"{check.what} (held before, at this start of the server)", None
+            proofs, url = Proofs(folder), servers.services[role].model.settings.base_url
+            for check in server_checks(settings, servers, names, every=True):
+                if check.endpoint is None and (url, check.what) in made:
+                    yield f"{check.what} (see above)", None
                     continue
                 try:
-                    warning = await check.act()
+                    outcome = await settle(check, proofs)
                 except ServerError as error:
                     yield check.what, error
                     continue
-                if warning is None:
-                    proofs.note(check)
-                yield warning or check.what, None
+                made.add((url, check.what))
+                before = " (held before, at this start of the server)" if outcome.before else ""
+                yield outcome.warning or check.what + before, None
     except (ServerError, InputError) as error:
         yield "", error
 

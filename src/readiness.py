@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from src import config
 from src.errors import ServerError
 from src.llm.caller import Request
-from src.llm.preflight import Check, Samples, checks
+from src.llm.preflight import Samples, checks
+from src.llm.proofs import Check
 from src.llm.servers import Servers
 from src.patients.lora import persona_request
 from src.prompts import load_yaml, read_text
@@ -72,8 +73,13 @@ def refuse_too_small(servers: Servers, longest: Mapping[str, Longest]) -> None:
             )
 
 
-def server_checks(settings: RunSettings, servers: Servers, names: Sequence[str]) -> list[Check]:
-    """Return what must have been proved of the servers before interviews with these subjects."""
+def server_checks(
+    settings: RunSettings, servers: Servers, names: Sequence[str], *, every: bool = False
+) -> list[Check]:
+    """Return what must have been proved of the servers before interviews with these subjects.
+
+    `every`: of those without an endpoint file as well, of which nothing is kept.
+    """
     by_schema, patient = (BDISettings, MonolithSettings), settings.patient
     roles = {"scorer": settings.scorer, "interviewer": settings.interviewer}
 
@@ -89,6 +95,7 @@ def server_checks(settings: RunSettings, servers: Servers, names: Sequence[str])
         samples=load_yaml(settings.preflight.samples, Samples),
         persona=asked,
         truncated_max=settings.preflight.truncated_max,
+        every=every,
     )
 
 

@@ -26,7 +26,7 @@ from src.grid import grid_of, run_each
 from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices
-from src.llm.preflight import Proofs, prove
+from src.llm.proofs import Proofs, prove
 from src.llm.servers import Servers, open_servers
 from src.prompts import load_yaml, located, shown
 from src.provenance import (

@@ -31,7 +31,8 @@ from src.evaluation.scored import Scored, constants_of, measured_of, refuse_two_
 from src.interview.roles import Scorer
 from src.llm.caller import Asking, Caller
 from src.llm.ledger import Prices, ledger_of
-from src.llm.preflight import Proofs, prove, schema_check
+from src.llm.preflight import schema_check
+from src.llm.proofs import Proofs, prove
 from src.llm.servers import open_servers
 from src.prompts import load_yaml, located
 from src.records import INTENDED_USE, Assessment, Call, Failure

@@ -1,5 +1,6 @@
 """What is proved of a server before a run relies on it, once for each of its starts."""
 
+import asyncio
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from model_runs import NO_SIGNALS
 from serving.preflight import preflight
 from src.errors import InputError, ServerError
 from src.llm.endpoints import Endpoint, endpoint_path, publish, read_endpoint
+from src.llm.proofs import Check, Proofs, prove
 from src.llm.servers import door_of, refuse_remote
 from src.run import run
 from src.settings import ModelSettings
@@ -205,6 +207,53 @@ def test_servers_without_an_endpoint_file_are_asked_the_canary_alone(
         urls = [f"models.{model}.base_url={other.url}" for model in ("gemma", "persona")]
         run([*LOCAL, *urls, f"outputs={tmp_path}", "persona=7"])
         assert asked(other) == dict.fromkeys(KINDS, 0) | {"canary": 1}
+
+
+def test_who_asks_for_the_checks_gets_them_all_of_servers_without_an_endpoint_file(
+    tmp_path: Path,
+) -> None:
+    with fake_process(PLAN.model_copy(update={"key": None})) as other:
+        urls = [f"models.{model}.base_url={other.url}" for model in ("gemma", "persona")]
+        arguments = ["experiment=local", "persona=7", *urls, f"endpoints={tmp_path}"]
+        preflight(arguments)
+        once = asked(other)
+        assert once == {"cache": 4, "canary": 1, "compare": 4, "ending": 5, "reply": 1}
+        preflight(arguments)
+        assert asked(other) == {kind: 2 * count for kind, count in once.items()}
+
+
+def test_runs_that_begin_at_once_make_each_check_once(tmp_path: Path) -> None:
+    told("http://127.0.0.1:9/v1", tmp_path)
+    endpoint = read_endpoint(tmp_path, "gemma")
+    made = []
+
+    async def act() -> None:
+        made.append(1)
+        await asyncio.sleep(0.3)
+
+    async def begin() -> None:
+        check = Check(what="it answers", endpoint=endpoint, act=act)
+        await asyncio.gather(*(prove([check], Proofs(tmp_path)) for _ in range(8)))
+
+    asyncio.run(begin())
+    assert made == [1]
+
+
+def test_where_nothing_can_be_written_or_locked_checks_are_made_all_the_same(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "proofs").touch()  # no folder can be made here
+    made = []
+
+    async def act() -> None:
+        made.append(1)
+
+    told("http://127.0.0.1:9/v1", tmp_path)
+    endpoint = read_endpoint(tmp_path, "gemma")
+    check = Check(what="it answers", endpoint=endpoint, act=act)
+    for _ in range(2):
+        assert asyncio.run(prove([check], Proofs(tmp_path))) == []
+    assert made == [1, 1]
 
 
 def test_a_server_without_a_prefix_cache_is_a_warning_each_time_and_no_failure(

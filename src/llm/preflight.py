@@ -1,28 +1,25 @@
 """What is proved of a server before a run relies on it; once for each start of a server of ours.
 
-A server without an endpoint file tells nobody when it was started: of it, only the schema canary is
-asked, and every time. On paid endpoints the first real answer is the proof, since each is read
-strictly.
+A server without an endpoint file tells nobody when it was started: of it, a run asks the schema
+canary alone, and every time; who asks for the checks gets them all. On paid endpoints the first
+real answer is the proof, since each is read strictly.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from src.errors import ModelFailed, ServerError
 from src.llm.caller import Request, body_of
-from src.llm.endpoints import Endpoint
 from src.llm.metrics import HITS, block_size, metrics_of
+from src.llm.proofs import Check
 from src.llm.responses import read_response
 from src.llm.servers import PERSONA_ROLE, WAYS_ON, Servers, Service
 from src.llm.structured import canary_holds, canary_messages, canary_schema
-from src.records import Record, sha256_of
+from src.records import Record
 
 SHORT, PATIENT = 20.0, 90.0
 """Seconds: for one short answer; for the first logprobs, which a server compiles code for."""
@@ -46,45 +43,6 @@ class Samples(Record):
     """Questions that a persona answers, to see whether it comes to an end."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One thing to prove of a server."""
-
-    what: str
-    """What holds if it does not fail; the same text, the same check."""
-    endpoint: Endpoint | None
-    act: Callable[[], Awaitable[str | None]]
-    """Raises `ServerError` where it does not hold; returns a warning where runs go on without."""
-
-
-class Proofs:
-    """What was proved of a server since it was started, beside its endpoint file.
-
-    One empty file a proof, so that many runs may write at once; one that cannot be written or read
-    is made anew.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        """Take the folder of the endpoint files."""
-        self._folder = folder
-
-    def hold(self, check: Check) -> bool:
-        return check.endpoint is not None and self._path(check.endpoint, check.what).exists()
-
-    def note(self, check: Check) -> None:
-        """Write down that it held."""
-        if check.endpoint is None:
-            return
-        with suppress(OSError):
-            path = self._path(check.endpoint, check.what)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-
-    def _path(self, endpoint: Endpoint, what: str) -> Path:
-        start = sha256_of(f"{endpoint.job} {endpoint.start} {endpoint.identity}")[:16]
-        return self._folder / "proofs" / f"{endpoint.name}-{start}" / sha256_of(what)[:32]
-
-
 def checks(
     servers: Servers,
     *,
@@ -93,40 +51,29 @@ def checks(
     samples: Samples,
     persona: Callable[[str], Request],
     truncated_max: float,
+    every: bool,
 ) -> list[Check]:
     """Return what to prove of our own servers before a run with these subjects.
 
-    `persona` makes the request for a reply to a question, with the settings of the interviews.
+    `persona` makes the request for a reply to a question, with the settings of the interviews;
+    `every`: servers without an endpoint file are asked everything as well.
     """
     ours = {role: s for role, s in servers.services.items() if s.model.settings.backend == "vllm"}
     found = [schema_check(ours[role]) for role in schema_roles if role in ours]
-    started = {role: service for role, service in ours.items() if service.endpoint}
+    asked = {role: service for role, service in ours.items() if service.endpoint or every}
     found += [
         reply_check(service, service.model.settings.name)
-        for role, service in started.items()
+        for role, service in asked.items()
         if role != PERSONA_ROLE or not servers.adapters
     ]
-    found += [cache_check(service) for service in started.values()]
-    if PERSONA_ROLE in started and servers.adapters:
-        service = started[PERSONA_ROLE]
+    found += [cache_check(service) for service in asked.values()]
+    if PERSONA_ROLE in asked and servers.adapters:
+        service = asked[PERSONA_ROLE]
         names = [name for s in subjects if (name := servers.served(s)[PERSONA_ROLE])]
         found.append(difference_check(service, samples.compared))
         requests = [persona(question) for question in samples.replies]
         found += [ending_check(service, name, requests, truncated_max) for name in names]
     return list({check.what: check for check in found}.values())
-
-
-async def prove(found: Iterable[Check], proofs: Proofs) -> list[str]:
-    """Make each check that did not hold before; return warnings, raise the first `ServerError`."""
-    warnings = []
-    for check in found:
-        if proofs.hold(check):
-            continue
-        if warning := await check.act():
-            warnings.append(warning)
-        else:
-            proofs.note(check)
-    return warnings
 
 
 def schema_check(service: Service) -> Check:
