@@ -41,8 +41,11 @@ Answered = tuple[int, dict[str, Any]]
 class Models:
     """What is served."""
 
-    base: Path
+    base: Path | str
+    """A folder, or a repository's name."""
     adapters: Path
+    choices: tuple[str, ...] = ()
+    """More arguments of the launcher."""
 
 
 class RealServer:
@@ -60,6 +63,7 @@ class RealServer:
         told = (
             f"servers.cpu.model={self._models.base}",
             f"adapters={self._models.adapters}",
+            *self._models.choices,
             f"endpoints={self.endpoints}",
             f"lifecycle.logs={self.folder / 'logs'}",
             f"lifecycle.grace={GRACE:g}",
