@@ -28,7 +28,7 @@ from src.records import (
 from src.reports import Diagnosis
 from src.settings import ReportSettings, RunSettings
 from src.store import Manifest
-from src.summary import Problem, page_of, problems_of, spent_lines, what_went_wrong
+from src.summary import Problem, counted, page_of, problems_of, spent_lines, what_went_wrong
 
 OFFLINE = (
     "Patient, interviewer or diagnoser are rule-based: this shows that the machinery works, not "
@@ -188,7 +188,8 @@ def case_result(
 ) -> CaseResult:
     """Put an analyst's reports together with how the interviews went."""
     turns = [turn for interview in ended for turn in interview.turns]
-    flags = ({*t.question.flags, *t.answer.flags, *t.flags} for t in turns)
+    flags = [{*t.question.flags, *t.answer.flags, *t.flags} for t in turns]
+    flags += [{*i.closing.flags} for i in ended if i.closing]
     kinds = {settings.patient.kind, settings.analyst.kind}
     rules = {"offline", "profile_offline", "diagnosis_offline"} & kinds
     scripted = getattr(settings.interviewer, "script", None) is not None
@@ -250,6 +251,8 @@ def case_lines(result: CaseResult) -> list[str]:
     if result.case:
         codes = ", ".join(f"{r.code} {r.name}" for r in result.case.references) or "no disorder"
         lines.append(f"Reference of the case: {codes}")
+    if result.flags:
+        lines.append(f"Flags, by messages: {counted(result.flags)}")
     return [*lines, *spent_lines(result.ledger)]
 
 

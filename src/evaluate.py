@@ -23,12 +23,14 @@ from rich.table import Column, Table
 from src import command, config
 from src.conditions import Run, runs_of, times_held_out
 from src.errors import InputError, boundary
+from src.evaluation.guarded import guard_sheet
 from src.evaluation.intervals import Intervals
 from src.evaluation.judged import Judged
 from src.evaluation.sheets import Agreement, Cell, Row, Sheet
 from src.evaluation.tool_sheets import tool_sheets
 from src.evaluation.view import page
 from src.interviewers.agent import CAPPED
+from src.interviewers.assessment_guard import GUARDED
 from src.llm.ledger import Prices
 from src.prompts import load_yaml
 from src.records import INTENDED_USE
@@ -65,7 +67,8 @@ def evaluate(arguments: Sequence[str]) -> None:
     prices = load_yaml(settings.price_list, Prices)
     assumed = load_yaml(settings.estimate, Assumptions)
     held = {run.name: run.held(assumed) for run in runs}
-    found = chain(agreement.sheets(reports, pairs), tool_sheets(held, prices.cost, capped=CAPPED))
+    tools = tool_sheets(held, prices.cost, capped=CAPPED)
+    found = chain(agreement.sheets(reports, pairs), tools, [guard_sheet(held, GUARDED)])
     sheets = [sheet for sheet in found if sheet.rows]
     console = command.console()
     console.print(INTENDED_USE, style="dim")

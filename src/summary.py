@@ -129,7 +129,7 @@ def answer_lines(answer: SubjectResult) -> list[str]:
         named = ", ".join(map(bdi.name, truth.key_symptoms)) or "none"
         lines.append(f"  (simulated truth: {named})")
     k = answer.messages
-    ended = f"; ended by {_counted(answer.stops)}" if answer.stops else ""
+    ended = f"; ended by {counted(answer.stops)}" if answer.stops else ""
     about = {
         "Interviews": f"{answer.n_valid}/{answer.n_planned} valid{ended}",
         "Messages": f"{min(k)}–{max(k)}, middle {median_high(k)}" if k else "",
@@ -138,7 +138,7 @@ def answer_lines(answer: SubjectResult) -> list[str]:
     lines += [f"{what} {text}" for what, text in about.items() if text]
     lines += spent_lines(answer.ledger)
     if answer.flags:
-        lines.append(f"Flags, by turns: {_counted(answer.flags)}")
+        lines.append(f"Flags, by turns: {counted(answer.flags)}")
     if "sensitive" in answer.flags:
         lines.append("Self-harm came up by itself (flag sensitive). This program alerts nobody.")
     if result.other_total is not None:
@@ -149,7 +149,8 @@ def answer_lines(answer: SubjectResult) -> list[str]:
     return lines
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def counted(counts: Mapping[str, int]) -> str:
+    """Return counts as words, in their order."""
     return ", ".join(f"{what} {n}" for what, n in counts.items())
 
 

@@ -56,7 +56,7 @@ def held_interview(
         use = ToolUse(name="lookup_icd_disorder", arguments='{"code": "6A70"}', ok=True, output="…")
         model = Question(
             text=f"Question {n}?", source="model", calls=(call,), notes=NOTES,
-            tools=(use,) if n == 2 else (), flags=("rounds_used_up",) if n == 3 else (),
+            tools=(use,) if n == 2 else (), flags=("rounds_used_up", "tone") if n == 3 else (),
         )  # fmt: skip
         question = Question(text="Hello.", source="fixed") if n == 1 else model
         answer = Answer(text=f"Answer {n} of {subject}, & more.")
@@ -238,6 +238,8 @@ def test_tools_tokens_dollars_and_seconds_are_those_of_the_records(
     assert (seconds["median"], seconds["maximum"]) == ("0.3", "0.4")
     (capped,) = table(tmp_path / "out", "capped")
     assert capped["replies"] == "3"
+    rows = [tuple(row.values()) for row in table(tmp_path / "out", "guard")]
+    assert rows == [("psycidra", concern, "3", "3", "0", "0") for concern in ("any", "tone")]
     shares = {row["exchange"]: row["share"] for row in table(tmp_path / "out", "tool_exchanges")}
     assert shares == {"1": "1.0", "2": "0.0", "3": "0.0"}
 
@@ -307,7 +309,7 @@ def test_every_written_column_is_explained_and_none_that_is_never_written(
     explained = {(row["table"], row["column"]) for row in rows}
     assert all(row["meaning"] for row in rows)
     files = [path.stem for path in (tmp_path / "out").glob("*.csv")]
-    assert len(files) == 20
+    assert len(files) == 21
     for name in set(files) - {"columns"}:
         assert [c for c in table(tmp_path / "out", name)[0] if (name, c) not in explained] == []
     used = {column for _, column in explained}
@@ -413,7 +415,7 @@ def test_a_page_shows_reports_notes_and_tools_beside_the_transcript(
         "Answer 4 of case-001, &amp; more.",
         "    N001 sleeps badly <since May>",
         "`lookup_icd_disorder`",
-        "[model, rounds_used_up]",
+        "[model, rounds_used_up, tone]",
     ):
         assert part in text, part
     assert text.count("Notepad after this") == 1  # it did not change again

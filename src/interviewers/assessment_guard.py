@@ -31,6 +31,8 @@ Concern = Literal[
 ]
 _SCREENING = frozenset({"clinical_term", "direct_question", "early_end"})
 """Breaches that an assessment doesn't know: it may speak of illness, and its budget ends it."""
+GUARDED = frozenset((*get_args(Breach), *get_args(Concern))) - _SCREENING
+"""Flags of a message of which a draft was refused."""
 ENGLISH = "en"
 _CODE = re.compile(r"\b6[A-E]\d[0-9A-Z](?:\.\w{1,2})?\b")
 _QUOTED = re.compile(r'"[^"\n]*"|“[^”\n]*”|«[^»\n]*»')
