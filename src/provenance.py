@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 from src import config
 from src.errors import InputError
-from src.llm.servers import Asked, Servers
+from src.llm.servers import PERSONA_ROLE, Asked, Servers
 from src.prompts import ROOT, files_below, located, read_text, sha256
 from src.records import Record
 from src.settings import RunSettings
@@ -92,6 +92,7 @@ def manifests_of(
             identity=own,
             models=chosen,
             served=served,
+            rendered=servers.rendered.get(served.get(PERSONA_ROLE, "")),
             **common,
         )
     return found, texts

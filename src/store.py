@@ -63,6 +63,9 @@ class Manifest(Record):
     """By role: which of `models` was chosen, once for the folder."""
     served: dict[str, str] = Field(default_factory=dict)
     """By role: the name under which its server lists the model or adapter."""
+    rendered: str | None = None
+    """Hash of the tokens that a persona's server made of the first question of
+    `prompts/preflight.yaml`, template included; None where no server told them."""
     hosts: tuple[str, ...] = ()
     """Hosts that saw text of an interview; none without models."""
     created: datetime

@@ -1,6 +1,7 @@
 """What is proved of a server before a run relies on it, once for each of its starts."""
 
 import asyncio
+import json
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -71,6 +72,21 @@ def test_a_run_finds_its_servers_by_their_endpoint_files_and_proves_them_once(
     assert asked(server) == {"cache": 8, "canary": 2, "compare": 8, "ending": 15, "reply": 2}
     written = b"".join(f.read_bytes() for f in (tmp_path / "local").rglob("*") if f.is_file())
     assert KEY.encode() not in written
+
+
+def test_the_manifest_keeps_a_hash_of_a_personas_prompt_as_its_server_renders_it(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "system.md").write_text("Be somebody.", encoding="utf-8")
+    found = [*told(server.url, tmp_path / "endpoints"), f"outputs={tmp_path}", "persona=7"]
+    system = f"patient.system_prompt={tmp_path / 'system.md'}"
+    kept = []
+    for more in (["run=a"], ["run=b"], ["run=c", system]):
+        run([*LOCAL, *found, *more])
+        manifest = tmp_path / more[0].removeprefix("run=") / "persona-07" / "manifest.json"
+        kept.append(json.loads(manifest.read_text(encoding="utf-8"))["rendered"])
+    assert len(kept[0]) == 64
+    assert kept[0] == kept[1] != kept[2]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ real answer is the proof, since each is read strictly.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from src.llm.proofs import Check
 from src.llm.responses import read_response
 from src.llm.servers import PERSONA_ROLE, WAYS_ON, Servers, Service
 from src.llm.structured import canary_holds, canary_messages, canary_schema
-from src.records import Record
+from src.records import Record, sha256_of
 
 SHORT, PATIENT = 20.0, 90.0
 """Seconds: for one short answer; for the first logprobs, which a server compiles code for."""
@@ -73,6 +74,7 @@ def checks(
         found.append(difference_check(service, samples.compared))
         requests = [persona(question) for question in samples.replies]
         found += [ending_check(service, name, requests, truncated_max) for name in names]
+        found += [prompt_check(service, name, requests[0]) for name in names]
     return list({check.what: check for check in found}.values())
 
 
@@ -179,6 +181,21 @@ def ending_check(
     if requests:
         what += f" ({1 - truncated_max:.0%} within {requests[0].settings.max_tokens} tokens)"
     return Check(what=what, endpoint=service.endpoint, act=act)
+
+
+def prompt_check(service: Service, name: str, request: Request) -> Check:
+    """Have a persona's prompt made into tokens, and keep their hash on the service.
+
+    Holds however it comes out; asked at every run, whose manifest keeps it: an unsolicited system
+    prompt or another template shows as another hash.
+    """
+
+    async def act() -> None:
+        with suppress(ModelFailed):
+            if tokens := await service.model.token_ids(name, request.messages):
+                service.rendered[name] = sha256_of(" ".join(map(str, tokens)))
+
+    return Check(what=f"{name} has its prompt rendered", endpoint=None, act=act)
 
 
 def _body(name: str, messages: Sequence[Mapping[str, str]], *, tokens: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import ipaddress
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,6 +38,8 @@ class Service:
     """Everything that its server lists."""
     endpoint: Endpoint | None
     """The endpoint file that said where it is; None where the configuration did."""
+    rendered: dict[str, str] = field(default_factory=dict)
+    """By served name: a hash of the tokens of one fixed prompt, once its server was asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,12 @@ class Servers:
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts that will see text."""
         return hosts_of(service.model.settings for service in self.services.values())
+
+    @property
+    def rendered(self) -> Mapping[str, str]:
+        """Return what is known of the personas' prompts, by served name."""
+        service = self.services.get(PERSONA_ROLE)
+        return service.rendered if service else {}
 
     def served(self, subject: str) -> dict[str, str]:
         """Return the name that each role's server lists: a persona's adapter, or the model."""
