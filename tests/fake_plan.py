@@ -154,6 +154,8 @@ class Plan(Strict):
     """Whether every free text ends with the number of its request, as in `(#12)`."""
     tools: ToolPlay = "usual"
     """How models use the tools that they are offered."""
+    note: str = ""
+    """What interviewers write into their notepad; empty: always the same."""
     keep_bodies: bool = True
     caches: bool = True
     """Whether a prompt's beginning is known from earlier ones."""

@@ -80,10 +80,11 @@ def completed(
     cache: PrefixCache,
     numbered: bool,
     tools: ToolPlay,
+    note: str = "",
 ) -> tuple[dict[str, Any], Usage]:
     """Return the response to request `number` with its usage."""
     messages, form = body["messages"], body.get("response_format") or {}
-    text, using = "", told(model.name, body, tools)
+    text, using = "", told(model.name, body, tools, note=note)
     if using is None and form.get("type") == "json_schema":
         text = answer(model.name, messages, body.get("seed"), form["json_schema"]["schema"])
     elif using is None:

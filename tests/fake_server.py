@@ -235,6 +235,7 @@ class FakeServer:
             cache=self._cache if self.plan.caches else PrefixCache(),
             numbered=self.plan.numbered,
             tools=self.plan.tools,
+            note=self.plan.note,
         )
         entry.prompt_tokens, entry.cached_tokens = usage.prompt, usage.cached
         entry.completion_tokens, entry.reasoning_tokens = usage.completion, usage.reasoning

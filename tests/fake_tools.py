@@ -55,12 +55,15 @@ def played(body: Body, play: ToolPlay) -> list[Call]:
             return calls[since : since + 1] if by_schema else calls if not since else []
 
 
-def told(model: str, body: Body, play: ToolPlay) -> dict[str, Any] | None:
+def told(model: str, body: Body, play: ToolPlay, *, note: str = "") -> dict[str, Any] | None:
     """Return the message of a model that may use tools; None where a form is due at once."""
     form_is_due = body.get("tool_choice") == "none" and "response_format" in body
     if form_is_due or not list(_offered(body)):
         return None
     calls, messages = played(body, play), body["messages"]
+    if note:
+        written = json.dumps(note)[1:-1]
+        calls = [(name, given.replace(str(NOTE["text"]), written)) for name, given in calls]
     text = speak("gemma", model, [m for m in messages if m["role"] != "tool"], body.get("seed"))
     if "tools" in body:
         listed = [

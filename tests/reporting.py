@@ -1,12 +1,24 @@
 """A diagnoser's model as a double, and answers for it to give."""
 
 from collections.abc import Sequence
+from secrets import token_hex
 from typing import Any
 
 from src.errors import ModelFailed
 from src.llm.caller import Reply, Request
 from src.llm.responses import ToolCall
-from src.records import Answer, Call, Message, Question, Turn, visible
+from src.records import (
+    Answer,
+    Call,
+    Interview,
+    Message,
+    Question,
+    SafetyEvent,
+    StopReason,
+    ToolUse,
+    Turn,
+    visible,
+)
 
 LookUps = Sequence[str]
 """Codes that one response looks up."""
@@ -96,3 +108,36 @@ def turns_of(*pairs: tuple[str, str]) -> tuple[Turn, ...]:
 
 def said(*pairs: tuple[str, str]) -> tuple[Message, ...]:
     return visible(turns_of(*pairs))
+
+
+def telltale() -> tuple[Interview, list[str]]:
+    """Return an interview that is full of what no diagnoser may see, and those words."""
+    kinds = ("notes", "arguments", "output", "source", "flag", "raw", "turnflag", "subject")
+    words = {kind: token_hex(8) for kind in (*kinds, "reason", "closing")}
+    use = ToolUse(name="x", arguments=words["arguments"], ok=True, output=words["output"])
+    turns = tuple(
+        Turn(
+            number=number,
+            question=Question(
+                text=f"Question {number}?",
+                source=words["source"],
+                tools=(use,),
+                flags=(words["flag"],),
+                notes=words["notes"],
+            ),
+            answer=Answer(text=f"Answer {number}.", raw=words["raw"], flags=(words["flag"],)),
+            flags=(words["turnflag"],),
+        )
+        for number in (1, 2, 3)
+    )
+    event = SafetyEvent(source="model", kind="self_harm", reason=words["reason"])
+    closing = Question(text=words["closing"], source="fixed", tools=(use,), event=event)
+    interview = Interview(
+        subject=words["subject"],
+        sample=1,
+        seed=1,
+        turns=turns,
+        closing=closing,
+        stop=StopReason.SAFETY,
+    )
+    return interview, list(words.values())

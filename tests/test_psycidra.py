@@ -265,41 +265,85 @@ def test_what_the_guard_did_stands_in_summary_and_evaluation(
     ]
 
 
+def with_canaries(content: dict[str, Any]) -> dict[str, str]:
+    """Put a word of its own into every private place of a case, and return these words."""
+    case, profile = content["case"], content["profile"]
+    fact, guarded = profile["facts"][0], profile["safety"]["self_harm"]
+    denied = next(iter(profile["denials"]))
+    places: dict[str, tuple[dict[str, Any], str]] = {
+        "label": (case["references"][0], "name"),
+        "category": (case, "category"),
+        "source": (case, "source"),
+        "record": (case, "text"),
+        "provenance": (profile, "provenance"),
+        "name": (profile["demographics"], "name"),
+        "background": (profile["demographics"], "background"),
+        "traits": (profile["manner"], "traits"),
+        "fact": (fact, "text"),
+        "says": (fact, "says"),
+        "timing": (fact, "timing"),
+        "guidance": (guarded, "guidance"),
+        "quote": (guarded, "quote"),
+        "denial": (profile["denials"], denied),
+    }
+    words = {place: f"q{token_hex(8)}" for place in places}
+    for place, (holder, key) in places.items():
+        holder[key] = f"{holder.get(key, '')} {words[place]}".strip()
+    words |= {"narrative": f"q{token_hex(8)}", "id": f"q{token_hex(8)}"}
+    case["text"] += f" {guarded['quote']}"  # where a quote must stand
+    profile["narrative"][0] += f" {words['narrative']}"
+    case["id"] = profile["case"] = f"case-{words['id']}"
+    return words
+
+
+@pytest.mark.parametrize("backbone", ["gpt56terra", "gemma"], ids=["native", "schema"])
+@pytest.mark.parametrize("analyst", ["diagnosis", "direct"])
 def test_nothing_private_reaches_a_diagnoser_and_nothing_is_sent_after_a_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    analyst: str, backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Canaries: the case's label and record, the profile's private facts, notes and tools."""
+    """Canaries: label, record, profile, the case's id, and what the interviewer's tools were told.
+
+    Bodies and headers are searched; the id is told to a server of ours alone, for its log.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
-    canary, cases = token_hex(8), tmp_path / "cases"
+    cases, text = tmp_path / "cases", ROOT / "conf/cases/invented/case-034.yaml"
     cases.mkdir()
-    text = (ROOT / "conf/cases/invented/case-001.yaml").read_text(encoding="utf-8")
-    content = yaml.safe_load(text)
-    content["case"]["text"] += f" {canary}-RECORD."
-    content["case"]["category"] = f"{canary}-LABEL"
-    content["profile"]["narrative"][0] += f" {canary}-NARRATIVE."
-    content["profile"]["facts"][0]["text"] += f" {canary}-FACT."
-    (cases / "case-001.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    content = yaml.safe_load(text.read_text(encoding="utf-8"))
+    words = with_canaries(content)
+    words["note"] = f"q{token_hex(8)}"
+    name = f"case-{words['id']}"
+    (cases / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     stop = Fault(kind="text", text="I have decided to end my life tonight.", role="patient", turn=3)
-    plan = Plan(models=(served("gpt-5.6-terra", efforts=EFFORTS),), faults=(stop,))
+    models = (served("google/gemma-3-27b-it"), served("gpt-5.6-terra", efforts=EFFORTS))
+    plan = Plan(models=models, faults=(stop,), note=words["note"])
     with fake_process(plan) as server:
         usual = [
-            *modelled(server.url, tmp_path, *TERRA, f"patient.cases={cases}", "case=1"),
-            "analyst.include_stopped=false",
+            *modelled(server.url, tmp_path, TERRA[0], f"backbone=[{backbone}]"),
+            f"patient.cases={cases}", f"case={words['id']}", f"analyst={analyst}",
         ]  # fmt: skip
-        run(usual)
-        chats = [entry for entry in server.log() if entry["path"] == "chat"]
-        assert {entry["role"] for entry in chats} == {"interviewer", "patient"}
-        assert (chats[-1]["role"], chats[-1]["turn"]) == ("patient", 3)
+        run([*usual, "analyst.include_stopped=false"])
+        held = [entry for entry in server.log() if entry["path"] == "chat"]
+        assert {entry["role"] for entry in held} >= {"interviewer", "patient"}
+        assert "analyst" not in {entry["role"] for entry in held}
+        assert (held[-1]["role"], held[-1]["turn"]) == ("patient", 3)
+        told = {
+            role: "".join(json.dumps(server.body(e["number"])) for e in held if e["role"] == role)
+            for role in ("interviewer", "patient")
+        }
         run([*usual, "analyst.include_stopped=true"])
-        chats = [entry for entry in server.log() if entry["path"] == "chat"][len(chats) :]
-        assert {entry["role"] for entry in chats} == {"analyst"}
-        bodies = json.dumps([server.body(entry["number"]) for entry in chats])
-    questions = [t["turn"]["question"] for t in tagged(tmp_path / "psycidra/case-001", "turn")]
+        asked = [entry for entry in server.log() if entry["path"] == "chat"][len(held) :]
+        assert {entry["role"] for entry in asked} == {"analyst"}
+        bodies = json.dumps([server.body(entry["number"]) for entry in asked])
+        headers = json.dumps([server.headers(entry["number"]) for entry in asked])
+    assert words["note"] in told["interviewer"]
+    assert {w for w in ("name", "narrative", "fact", "guidance") if words[w] in told["patient"]}
+    assert [place for place, word in words.items() if word in bodies] == []
+    ours = ["id"] if backbone == "gemma" else []
+    assert [place for place, word in words.items() if word in headers] == ours
+    questions = [t["turn"]["question"] for t in tagged(tmp_path / "psycidra" / name, "turn")]
     used = [use for question in questions for use in question["tools"]]
     private = [use["output"] for use in used if use["name"] != "lookup_icd_disorder"]
     assert private
-    assert canary not in bodies
-    assert "case-001" not in bodies
     assert not any(json.dumps(output)[1:-1] in bodies for output in private if len(output) > 40)
 
 

@@ -5,7 +5,6 @@ import json
 import threading
 from collections.abc import Callable
 from itertools import pairwise
-from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from fake_plan import Fault, Plan
 from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
-from reporting import Voice, candidate, hypothesis, report, said, turns_of
+from reporting import Voice, candidate, hypothesis, report, said, telltale, turns_of
 from speaker import settings_of
 
 from src.analysts.diagnosis import DiagnosisAnalyst, instructions
@@ -26,7 +25,7 @@ from src.interview.views import tagged
 from src.llm.caller import Asking
 from src.llm.client import Model
 from src.llm.structured import lint
-from src.records import Answer, Interview, Question, SafetyEvent, StopReason, ToolUse, Turn
+from src.records import Interview, StopReason, Turn
 from src.reports import DiagnosticReport, DirectReport
 from src.settings import DiagnosisSettings
 
@@ -357,39 +356,6 @@ def test_support_and_confidence_are_each_what_the_model_said(support: str, level
 
 
 # what the model may read --------------------------------------------------------------------
-
-
-def telltale() -> tuple[Interview, list[str]]:
-    """Return an interview that is full of what no diagnoser may see, and those words."""
-    kinds = ("notes", "arguments", "output", "source", "flag", "raw", "turnflag", "subject")
-    words = {kind: token_hex(8) for kind in (*kinds, "reason", "closing")}
-    use = ToolUse(name="x", arguments=words["arguments"], ok=True, output=words["output"])
-    turns = tuple(
-        Turn(
-            number=number,
-            question=Question(
-                text=f"Question {number}?",
-                source=words["source"],
-                tools=(use,),
-                flags=(words["flag"],),
-                notes=words["notes"],
-            ),
-            answer=Answer(text=f"Answer {number}.", raw=words["raw"], flags=(words["flag"],)),
-            flags=(words["turnflag"],),
-        )
-        for number in (1, 2, 3)
-    )
-    event = SafetyEvent(source="model", kind="self_harm", reason=words["reason"])
-    closing = Question(text=words["closing"], source="fixed", tools=(use,), event=event)
-    interview = Interview(
-        subject=words["subject"],
-        sample=1,
-        seed=1,
-        turns=turns,
-        closing=closing,
-        stop=StopReason.SAFETY,
-    )
-    return interview, list(words.values())
 
 
 @WAYS

@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from reporting import Voice, hypothesis, said
+from reporting import Voice, hypothesis, said, telltale
 from speaker import settings_of
 
 from src.analysts.diagnosis import instructions
 from src.analysts.direct import DirectAnalyst
 from src.analysts.reported import report_schema
 from src.clinical.icd11 import Reference
+from src.diagnosing import diagnosed, readings
 from src.errors import ModelFailed
 from src.interview.views import tagged
 from src.llm.caller import Asking
@@ -47,6 +48,23 @@ async def test_one_request_holds_instructions_transcript_and_schema_and_no_tool(
         ("6B20", REFERENCE.title("6B20"), "high")
     ]
     assert (found.tools, len(found.calls)) == ((), 1)
+
+
+async def test_nothing_but_what_was_said_reaches_the_model() -> None:
+    interview, words = telltale()
+    voice = Voice(answer())
+    own = settings_of(
+        "analyst/direct.yaml",
+        DirectDiagnosisSettings,
+        models=["gpt6luna"],
+        include_stopped=True,
+        prefixes=[1],
+    )
+    found, ending = await diagnosed(readings([interview], own), (), lambda _: analyst(voice))
+    assert ending is None
+    assert [one.exchanges for one in found] == [1, 3]
+    assert "Answer 3." in voice.everything_sent
+    assert [word for word in words if word in voice.everything_sent] == []
 
 
 async def test_naming_none_is_an_answer() -> None:
