@@ -75,7 +75,11 @@ class DiagnosisAnalyst:
         if self._native:  # the tools stay, or the server's prefix cache were lost
             request = replace(request, tools=(self._tool.function(),), tool_choice="none")
         report, calls = await reported(
-            self._asking, request, DiagnosticReport, repairs=settings.repairs
+            self._asking,
+            request,
+            DiagnosticReport,
+            repairs=settings.repairs,
+            bounds=settings.bounds,
         )
         return Findings(
             report=report,

@@ -33,7 +33,7 @@ class DirectAnalyst:
             messages=opened(self._system, said), settings=settings.call, turn=len(said) // 2
         )
         report, calls = await reported(
-            self._asking, request, DirectReport, repairs=settings.repairs
+            self._asking, request, DirectReport, repairs=settings.repairs, bounds=settings.bounds
         )
         hypotheses = named(report.final_hypotheses, self._reference)
         return Findings(report=report, hypotheses=hypotheses, calls=calls)

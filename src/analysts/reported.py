@@ -18,22 +18,46 @@ from src.llm.structured import Schema, closed_object, strict_json, strict_object
 from src.prompts import fill, load_prompt_lines, refusals
 from src.records import Call, Record
 from src.reports import Candidate, DiagnosticReport, DirectReport, Hypothesis, Named
+from src.settings import BoundsSettings
 
 REQUESTS = "prompts/diagnosis_requests.yaml"
 """What is asked after the transcript."""
 PLACES = {"report": frozenset({"language"}), "repair": frozenset({"reason"})}
 KEPT = ("type", "enum", "minimum", "maximum", "maxItems")
 """Of a record's own schema; titles and the docstrings of classes are not for models."""
+FORMS = {"name": "^[A-Za-z][A-Za-z ]{{0,{more}}}$", "code": "^[0-9][A-Z][0-9][0-9A-Z]$"}
+"""Of what may not be empty, where a schema has bounds: plain letters, and a base code."""
 REASONS_AT_MOST = 6
 """So many faults are named at once; the rest would be more of the same."""
 
 Report = TypeVar("Report", DiagnosticReport, DirectReport)
 
 
-def report_schema(report: type[Record]) -> Schema:
+def report_schema(report: type[Record], bounds: BoundsSettings | None = None) -> Schema:
     """Return a record's closed schema, its fields in the record's order."""
     whole = report.model_json_schema()
-    return _closed(whole, whole.get("$defs", {}))
+    schema = _closed(whole, whole.get("$defs", {}))
+    return _bounded(schema, bounds) if bounds else schema
+
+
+def _bounded(schema: Schema, bounds: BoundsSettings, name: str = "") -> Schema:
+    """Return a schema that lets no text and no list go on, nor a rank beyond its list."""
+    match schema["type"]:
+        case "object":
+            fields = schema["properties"].items()
+            return closed_object({key: _bounded(field, bounds, key) for key, field in fields})
+        case "array":
+            most = min(bounds.entries, schema.get("maxItems", bounds.entries))
+            entries = _bounded(schema["items"], bounds.model_copy(update={"entries": most}))
+            return schema | {"items": entries, "maxItems": most}
+        case "integer":
+            return {"type": "integer", "enum": [*range(1, bounds.entries + 1)]}
+        case "string" if name in FORMS:  # no length beside a pattern: one of them gets lost
+            return schema | {"pattern": FORMS[name].format(more=bounds.text - 1)}
+        case "string" if "enum" not in schema:
+            return schema | {"maxLength": bounds.text}
+        case _:
+            return schema
 
 
 def _closed(node: Mapping[str, Any], named: Mapping[str, Any]) -> Schema:
@@ -127,14 +151,19 @@ def report_request(language: str) -> str:
 
 
 async def reported(
-    asking: Asking, request: Request, report: type[Report], *, repairs: int
+    asking: Asking,
+    request: Request,
+    report: type[Report],
+    *,
+    repairs: int,
+    bounds: BoundsSettings | None,
 ) -> tuple[Report, tuple[Call, ...]]:
     """Return a model's report and the calls it took; ask again, with the reason, where it errs.
 
     Raises `ModelFailed` where no answer can be used.
     """
     repair = load_prompt_lines(REQUESTS, PLACES)["repair"]
-    request = replace(request, schema=report_schema(report))
+    request = replace(request, schema=report_schema(report, bounds))
     calls: tuple[Call, ...] = ()
     for left in range(repairs, -1, -1):
         reply = await asking.ask(request)

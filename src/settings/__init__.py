@@ -2,6 +2,7 @@
 
 from src.settings.clinical import (
     AgentSettings,
+    BoundsSettings,
     DiagnosisSettings,
     DirectDiagnosisSettings,
     LanguageSettings,
@@ -50,6 +51,7 @@ __all__ = [
     "AgentSettings",
     "AnalystSettings",
     "BDISettings",
+    "BoundsSettings",
     "BudgetSettings",
     "CallSettings",
     "ConsensusSettings",

@@ -118,6 +118,15 @@ class ReportSettings(Settings):
     reference: File
 
 
+class BoundsSettings(Settings):
+    """How long a report can get by its schema: a small model may find no end."""
+
+    text: Positive
+    """Characters of a text."""
+    entries: Positive
+    """Entries of a list."""
+
+
 class DiagnosisSettings(ReportSettings):
     """PsyDARA: looks entries up, then reports in a given order of fields."""
 
@@ -129,6 +138,7 @@ class DiagnosisSettings(ReportSettings):
     protocol: ProtocolFile
     rounds: Positive
     repairs: Count
+    bounds: BoundsSettings | None
     call: CallSettings
 
 
@@ -140,6 +150,7 @@ class DirectDiagnosisSettings(ReportSettings):
     prompt: File
     requests: RequestsFile
     repairs: Count
+    bounds: BoundsSettings | None
     call: CallSettings
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +28,7 @@ from src.llm.client import Model
 from src.llm.structured import lint
 from src.records import Interview, StopReason, Turn
 from src.reports import DiagnosticReport, DirectReport
-from src.settings import DiagnosisSettings
+from src.settings import BoundsSettings, DiagnosisSettings
 
 REFERENCE = Reference("prompts/icd11")
 SAID = said(("What brings you here?", "I sleep badly."), ("Since when?", "Since May."))
@@ -200,6 +201,28 @@ def test_a_report_is_generated_in_the_order_of_its_record() -> None:
 @pytest.mark.parametrize("kind", [DiagnosticReport, DirectReport])
 def test_schemas_hold_only_what_every_server_understands(kind: type[DirectReport]) -> None:
     assert lint(report_schema(kind)) == []
+
+
+@pytest.mark.parametrize("kind", [DiagnosticReport, DirectReport])
+def test_bounds_leave_no_text_and_no_list_without_an_end(kind: type[DirectReport]) -> None:
+    schema = report_schema(kind, BoundsSettings(text=40, entries=1))
+    assert lint(schema) == []
+    final = schema["properties"]["final_hypotheses"]
+    assert final["maxItems"] == 1
+    assert final["items"]["properties"]["rank"]["enum"] == [1]
+    assert re.fullmatch(final["items"]["properties"]["code"]["pattern"], "6A70")
+    assert [*open_ended(schema)] == []
+    assert [*open_ended(report_schema(kind))] != []
+
+
+def open_ended(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a schema that have no bound."""
+    if schema["type"] == "string" and not schema.keys() & {"enum", "pattern", "maxLength"}:
+        yield schema
+    if schema["type"] == "array" and "maxItems" not in schema:
+        yield schema
+    for part in (*schema.get("properties", {}).values(), *filter(None, [schema.get("items")])):
+        yield from open_ended(part)
 
 
 def early_conclusion(told: dict[str, Any]) -> None:
