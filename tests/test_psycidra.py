@@ -19,6 +19,7 @@ from src.diagnosing import CaseResult
 from src.errors import InputError, TacitError
 from src.evaluate import evaluate
 from src.grid import grid_of
+from src.reports import DiagnosticReport
 from src.run import run
 
 OFFLINE = "experiment=psycidra_offline"
@@ -345,6 +346,65 @@ def test_nothing_private_reaches_a_diagnoser_and_nothing_is_sent_after_a_stop(
     private = [use["output"] for use in used if use["name"] != "lookup_icd_disorder"]
     assert private
     assert not any(json.dumps(output)[1:-1] in bodies for output in private if len(output) > 40)
+
+
+ASKED_FA = "از این‌که گفتید ممنونم. این بی‌خوابی از کِی شروع شد، و در ۲ هفتهٔ گذشته چطور بود؟"
+TOLD_FA = "نمی‌دانم؛ شاید از پاییز. شب‌ها تا ساعتِ ۳ بیدار می‌مانم «و فکر می‌کنم»…"
+NAMED_FA = "اختلالِ اضطرابِ فراگیر"
+
+
+@pytest.mark.parametrize("backbone", ["gpt56terra", "gemma"], ids=["native", "schema"])
+def test_persian_texts_stay_as_they_were_written_to_the_last_page(
+    backbone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
+    cases = tmp_path / "cases"
+    cases.mkdir()
+    content = yaml.safe_load((ROOT / "conf/cases/invented/case-001.yaml").read_text("utf-8"))
+    content["case"]["references"][0]["name"] = NAMED_FA
+    text = yaml.safe_dump(content, allow_unicode=True)
+    (cases / "case-001.yaml").write_text(text, encoding="utf-8")
+    message = {"tool": "none", "message": ASKED_FA}
+    asked = ASKED_FA if backbone == "gpt56terra" else json.dumps(message, ensure_ascii=False)
+    plan = Plan(
+        models=(served("google/gemma-3-27b-it"), served("gpt-5.6-terra", efforts=EFFORTS)),
+        faults=(
+            Fault(kind="text", text=asked, role="interviewer"),
+            Fault(kind="text", text=TOLD_FA, role="patient"),
+        ),
+    )
+    with fake_process(plan) as server:
+        run([
+            *modelled(server.url, tmp_path, TERRA[0], f"backbone=[{backbone}]"),
+            f"patient.cases={cases}", "case=1", "language={interview: fa, report: fa}",
+        ])  # fmt: skip
+        chats = [entry for entry in server.log() if entry["path"] == "chat"]
+        read = [server.body(e["number"])["messages"] for e in chats if e["role"] == "analyst"]
+    assert read
+    for messages in read:
+        assert "Persian" in messages[0]["content"]
+        assert ASKED_FA in messages[1]["content"]
+        assert TOLD_FA in messages[1]["content"]
+    folder = tmp_path / "psycidra"
+    turns = [turn["turn"] for turn in tagged(folder / "case-001", "turn")]
+    assert [turn["answer"]["text"] for turn in turns] == [TOLD_FA] * 4
+    assert [turn["question"]["text"] for turn in turns[1:]] == [ASKED_FA] * 3
+    written = (folder / "case-001/journal.jsonl").read_bytes()
+    assert written.count(TOLD_FA.encode()) >= 4
+    (result,) = results(folder / "case-001")
+    (diagnosis,) = result.diagnoses
+    assert diagnosis.findings
+    report = diagnosis.findings.report
+    assert isinstance(report, DiagnosticReport)
+    assert report.evidence[0].finding == TOLD_FA
+    out = tmp_path / "out"
+    evaluate([f"runs=[{folder}]", f"out={out}", "view=true"])
+    assert f",6B00 {NAMED_FA}," in (out / "codes.csv").read_bytes().decode()
+    page = (out / "pages/psycidra/case-001-1.md").read_bytes().decode()
+    assert page.count(f"**Patient**: {TOLD_FA}\n") == 4
+    assert page.count(f"[model]: {ASKED_FA}\n") == 3
+    assert f"| {TOLD_FA} |" in page
+    assert f"6B00 {NAMED_FA}" in page
 
 
 # grids and cohorts ---------------------------------------------------------------------------
