@@ -150,8 +150,8 @@ def _wall(
     if not interviews:
         return 0.0, "nothing is owed"
     one = sum(role.calls * role.seconds for role in roles.values()) / interviews
-    rounds = math.ceil(interviews / settings.limits.interviews)
-    bounds = {"limits.interviews" if rounds > 1 else "the length of an interview": rounds * one}
+    rounds = math.ceil(interviews / settings.interviews)
+    bounds = {"interviews" if rounds > 1 else "the length of an interview": rounds * one}
     for key in dict.fromkeys(chosen.values()):
         model, mine = settings.models[key], [role for role in roles if chosen[role] == key]
         rate, of = model.rate, f"models.{key}"

@@ -200,14 +200,14 @@ def _rule(forecast: Forecast, estimate: Estimate) -> list[str]:
         return []
     settings, needed = forecast.settings, estimate.interviews_needed
     calls = settings.models[forecast.names["interviewer"][0]].calls
-    own, limit = estimate.roles["interviewer"].seconds, settings.limits.interviews
+    own, limit = estimate.roles["interviewer"].seconds, settings.interviews
     rule = (
         "The interviewer's server stays busy where interviews >= calls x (sum of the latencies) / "
         f"its own latency = {calls} x {estimate.turn_seconds:.1f} s / {own:.1f} s = {needed}"
     )
     if estimate.interviews < needed:
         return [f"{rule}; this run owes {estimate.interviews}"]
-    return [f"{rule}; limits.interviews={limit} is {'enough' if limit >= needed else 'below'}"]
+    return [f"{rule}; interviews={limit} is {'enough' if limit >= needed else 'below'}"]
 
 
 def _prices(forecast: Forecast) -> list[str]:

@@ -180,8 +180,8 @@ def _asked(settings: RunSettings, root: Path) -> dict[str, tuple[str, ...]]:
 async def _hold(settings: RunSettings, subjects: Sequence[SubjectRun], stop: StopRequest) -> None:
     if settings.only is None:
         owed = chain.from_iterable(subject.owed() for subject in subjects)
-        limits = settings.limits
-        await hold_all(owed, interviews=limits.interviews, deadline=limits.deadline, stop=stop)
+        deadline = settings.limits.deadline
+        await hold_all(owed, interviews=settings.interviews, deadline=deadline, stop=stop)
     unowed = [s for s in subjects if s.answer is None and s.shortfall is None]
     outcomes = await asyncio.gather(*(s.analyse() for s in unowed), return_exceptions=True)
     for error in outcomes:  # all have come to rest: what could be answered is written

@@ -26,19 +26,19 @@ SMALL = (
     *(f"{part}.runs=1" for part in ("limits", "overhead", "soak")),
     f"limits.plan.models={SLOW_SCORER}",
     (
-        'limits.arguments=["samples=36","limits.interviews=36","orchestrator.max_messages=2",'
+        'limits.arguments=["samples=36","interviews=36","orchestrator.max_messages=2",'
         '"models.gemma.calls=2","models.persona.calls=8","models.gpt5nano.calls=36"]'
     ),
     "overhead.rounds=2",
     "overhead.calls=64",
     (
-        'overhead.arguments=["samples=60","limits.interviews=60","orchestrator.max_messages=2",'
+        'overhead.arguments=["samples=60","interviews=60","orchestrator.max_messages=2",'
         '"models.gemma.calls=64","models.persona.calls=64","models.gpt5nano.calls=64"]'
     ),
     "soak.seconds=60",
 )
 SOAKED = (
-    "samples=60", "limits.interviews=60", "orchestrator.max_messages=2",
+    "samples=60", "interviews=60", "orchestrator.max_messages=2",
     "interviewer.call.timeout=3", "patient.call.timeout=3", "scorer.call.timeout=3",
     *(f"models.{m}.retry.{key}" for m in ("gemma", "persona", "gpt5nano")
       for key in ("tries=2", "first_wait=0.05", "longest_wait=0.2")),

@@ -28,7 +28,7 @@ BAD = [
     "orchestrator.coverage_share=-0.1", "orchestrator.max_messages=1", "tree.turns_max=-1",
     "tree.bm25=best", "analyst.imputation=some", "analyst=mean", "seed=-1", "seed=null",
     "run=../elsewhere", "run=a/b", "run=", "redo=[7/3]", "reason=why", "redo=[7] reason=x",
-    "limits.interviews=0", "limits.deadline=0", "only=everything", "bands=other",
+    "interviews=0", "limits.deadline=0", "only=everything", "bands=other",
     "models.gemma.base_url=http://127.0.0.1:99999/v1", "models.gemma.base_url=nowhere",
     "models.gemma.base_url=http://user:secret@127.0.0.1/v1", "only=analysis", "tree.path=",
     "tree.path=no/such/tree.yaml", "tree.path=README.md", "seed=${nope}", "-m", "--multirun",

@@ -127,9 +127,9 @@ def test_wall_time_gpu_hours_and_time_limit_follow_from_the_latencies() -> None:
     assert found.bound == "the length of an interview"
     assert found.gpu_hours == pytest.approx((2 + 1) * 15 / 3600)
     assert found.slurm_seconds == 600  # 2 * 15 + 60, rounded up
-    rounds = two_turns({0: 5}, "models.gpt5nano.rate.tokens=null", "limits.interviews=2")
+    rounds = two_turns({0: 5}, "models.gpt5nano.rate.tokens=null", "interviews=2")
     assert rounds.wall_seconds == pytest.approx(3 * 15)
-    assert rounds.bound == "limits.interviews"
+    assert rounds.bound == "interviews"
 
 
 def test_the_time_taken_is_that_in_which_any_call_was_under_way() -> None:
@@ -143,7 +143,7 @@ def test_the_time_taken_is_that_in_which_any_call_was_under_way() -> None:
 
 
 def test_a_rate_limit_bounds_the_wall_time_by_what_the_api_reckons_with() -> None:
-    found = two_turns({0: 100}, "limits.interviews=100")
+    found = two_turns({0: 100}, "interviews=100")
     # 200 calls weigh the 3000 tokens that each may answer, of which 200000 pass in a minute
     assert found.wall_seconds == pytest.approx(200 * 3000 / 200_000 * 60)
     assert found.bound == "models.gpt5nano.rate.tokens"
@@ -298,7 +298,7 @@ def test_a_dry_run_asks_no_server_and_writes_nothing(server: ServerProcess, tmp_
     for part in (
         "400 interviews of 12 messages", "cost", "on the wall", "GPU-hours", "--time=",
         "interviews >= calls x (sum of the latencies) / its own latency = 64 x ",
-        "limits.interviews=64 is below", "prices of 2026-11-30, scorer effort minimal",
+        "interviews=64 is below", "prices of 2026-11-30, scorer effort minimal",
         "$8 for ten", "gpt56luna $", "Not counted: retries", "Nothing was asked",
     ):  # fmt: skip
         assert part in ended.stdout, part

@@ -36,7 +36,7 @@ def dearest(folder: Path) -> int:
 
 def test_a_token_limit_ends_a_run_over_restarts_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     with fake_process(Plan(latency=(0.01, 0.02))) as server:
-        limits = ["samples=4", *SHORT, "limits.interviews=2", "max_tokens=12000"]
+        limits = ["samples=4", *SHORT, "interviews=2", "max_tokens=12000"]
         first = run(server.url, tmp_path, *limits)
         folder = tmp_path / "hybrid" / "persona-07"
         assert first.returncode == 5, first.stderr

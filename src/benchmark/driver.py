@@ -109,7 +109,7 @@ class NoBook:
 
 def room(settings: BenchSettings, run: RunSettings) -> list[Figure]:
     """Return what many interviews at once take of memory and files."""
-    part, count = settings.overhead, run.limits.interviews
+    part, count = settings.overhead, run.interviews
     opened, memory, files = list[float](), list[float | None](), list[float | None]()
     for _ in range(part.runs):
         with taken(settings, part, files=part.files) as found:

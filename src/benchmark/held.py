@@ -204,7 +204,7 @@ async def hold(run: RunSettings, servers: Servers, batch: Batch, *, salt: str) -
                 subject.folder.open(manifests[subject.subject], inputs)
             owed = batch.counted(chain.from_iterable(subject.owed() for subject in subjects))
             await hold_all(
-                owed, interviews=run.limits.interviews, deadline=None, stop=StopRequest()
+                owed, interviews=run.interviews, deadline=None, stop=StopRequest()
             )
         finally:
             for subject in subjects:

@@ -46,8 +46,8 @@ def run_of(settings: BenchSettings, *arguments: str) -> RunSettings:
 async def saturation(settings: BenchSettings) -> Found:
     """Return the driver's tokens in a second of a plain loop's, and how busy each server was."""
     part = settings.saturation
-    many = f"samples={part.interviews}", f"limits.interviews={part.interviews}"
-    one = f"samples={part.alone}", "limits.interviews=1"
+    many = f"samples={part.interviews}", f"interviews={part.interviews}"
+    one = f"samples={part.alone}", "interviews=1"
     run, run_alone = (run_of(settings, *part.arguments, *told) for told in (many, one))
     held, plain = list[Work](), list[Work]()
     salt = partial("bench-{}-{}-{}".format, time.time_ns())
@@ -61,7 +61,7 @@ async def saturation(settings: BenchSettings) -> Found:
         await hold(run_alone, servers, alone, salt=salt("alone", 0))
         again = [await sent.again(salt("alone", 1)) for sent in alone.through]
         names = _names(servers)
-    count = f"{run.limits.interviews} interviews"
+    count = f"{run.interviews} interviews"
     pairs = [
         (rate(ours.through), rate(loop.through)) for ours, loop in zip(held, plain, strict=True)
     ]

@@ -60,7 +60,6 @@ ScorerSettings = Annotated[LexicalSettings | BDISettings, Field(discriminator="k
 
 
 class LimitSettings(Settings):
-    interviews: Positive
     deadline: Seconds | None
     attempts: Positive
 
@@ -99,6 +98,8 @@ class RunSettings(Settings):
     scorer_when: Literal["turn", "end"]
     bands: Literal["erisk", "manual"]
     tree: TreeSettings
+    interviews: Positive
+    """Under way at once."""
     limits: LimitSettings
     privacy: Literal["local", "remote"]
     local_hosts: tuple[str, ...]
