@@ -5,7 +5,9 @@ check ends it at once. What the model did in earlier turns is rebuilt from their
 nothing is hidden state and each prompt begins with all of the last one.
 """
 
+from src.clinical.phrases import Lexicon
 from src.clinical.safety import SafetyCheck
+from src.clinical.text import polarity, sentences, spaced
 from src.errors import InterviewerFailed, ModelFailed
 from src.interview.roles import Turns
 from src.interviewers.assessment_guard import AssessmentGuard, AssessmentTexts
@@ -18,8 +20,6 @@ from src.prompts import fill, load_prompt
 from src.records import Guidance, Question, SafetyEvent, StopReason, visible
 from src.settings import AgentSettings
 
-WANTS_TO_END = "wants_to_end"
-"""Flag of an answer with which the person asks to stop."""
 CAPPED = "rounds_used_up"
 """Flag of a question that the model had to write since it used no more tools."""
 CUT_OFF = "cut_off"
@@ -64,6 +64,8 @@ class AgentInterviewer:
             {"role": "user", "content": kickoff},
         )
         self._texts, self._toolbox = texts, toolbox
+        self._wishes = Lexicon({})
+        self._wishes.add(texts.wishes, "wish")
         self._safety_check, self._guard = safety_check, guard
 
     async def ask(self, turns: Turns, guidance: Guidance) -> Question:
@@ -91,12 +93,20 @@ class AgentInterviewer:
         if danger and danger.urgent:
             event = SafetyEvent(source="check", kind=danger.kind, reason=danger.sentence)
             return self._stopped(event)
-        if WANTS_TO_END in turns[-1].answer.flags:
+        if self._wants_to_end(messages[-1]):
             stop = StopReason.PARTICIPANT
             return Question(text=self._texts.participant_stop, source="fixed", stop=stop)
         if guidance.stop:
             return Question(text=self._texts.closing, source="fixed")
         return None
+
+    def _wants_to_end(self, reply: str) -> bool:
+        """Say whether a person asks to stop here, and does not deny it."""
+        return any(
+            cue.own_negation or polarity(match.string[: match.start()]) > 0
+            for sentence in sentences(reply)
+            for cue, match in self._wishes.find(spaced(sentence), "wish")
+        )
 
     def _stopped(self, event: SafetyEvent) -> Question:
         text = self._texts.safety

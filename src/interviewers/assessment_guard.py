@@ -53,6 +53,8 @@ class AssessmentTexts(Record):
     """Stands where an interview was stopped for someone's safety; nothing follows it."""
     participant_stop: Line
     """Answers a person who wants to end."""
+    wishes: Phrases = ()
+    """How a person asks for that; English alone is looked for."""
     concern_line: Line
     """A safe line behind a message that tells of danger."""
     safe_lines: Annotated[tuple[Line, ...], Field(min_length=4)]

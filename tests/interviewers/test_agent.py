@@ -59,6 +59,7 @@ GUARD = AssessmentGuard(
 )
 URGENT = "I have a plan and I am going to kill myself tonight."
 WISH = "Sometimes I wish I would not wake up any more."
+WISH_TO_STOP = "I'm tired of this. I'd like to stop here, if that is all right."
 END = Guidance(text="Time to end.", stop=StopReason.MAX_MESSAGES, closing=True)
 ON = Guidance(text="")
 NOTE = {"action": "add", "id": None, "category": "evidence", "text": "tired since May"}
@@ -124,13 +125,12 @@ class Person:
 
     turn: int = 0
     says: str = ""
-    flags: tuple[str, ...] = ()
     asked: list[str] = field(default_factory=list)
 
     async def reply(self, turns: Sequence[Turn], question: Question) -> Answer:
         self.asked.append(question.text)
         if len(turns) + 1 == self.turn:
-            return Answer(text=self.says or "I would like to stop.", flags=self.flags)
+            return Answer(text=self.says)
         return Answer(text=f"I am tired, for the {len(turns) + 1}th time. My job wears me out.")
 
 
@@ -155,10 +155,10 @@ async def interview(
     return await hold(cast, [] if turns is None else turns, keep)
 
 
-def turn(number: int, reply: str = "I am tired.", *, flags: tuple[str, ...] = ()) -> Turn:
+def turn(number: int, reply: str = "I am tired.") -> Turn:
     text = TEXTS.greeting if number == 1 else f"And what is number {number} like?"
     question = Question(text=text, source="fixed" if number == 1 else "model")
-    return Turn(number=number, question=question, answer=Answer(text=reply, flags=flags))
+    return Turn(number=number, question=question, answer=Answer(text=reply))
 
 
 @asynccontextmanager
@@ -222,15 +222,41 @@ async def test_the_models_own_stop_is_the_last_request_of_the_interview() -> Non
 
 async def test_whoever_asks_to_stop_is_let_go() -> None:
     voice = Voice(GOOD)
-    found = await interview(agent(voice, guard=None), Person(turn=4, flags=("wants_to_end",)))
+    found = await interview(agent(voice, guard=None), Person(turn=4, says=WISH_TO_STOP))
     assert found.stop is StopReason.PARTICIPANT
     assert found.closing is not None
     assert (found.closing.text, found.event) == (TEXTS.participant_stop, None)
     assert len(voice.requests) == 3
 
 
+@pytest.mark.parametrize(
+    ("reply", "ends"),
+    [
+        (WISH_TO_STOP, True),
+        ("Can we please stop here?", True),
+        ("I don't want to answer any more questions.", True),
+        ("Honestly, I want to end this conversation.", True),
+        ("I don't want to stop here, there is more.", False),
+        ("I want to stop drinking.", False),
+        ("I'd like to stop worrying so much.", False),
+        ("I can't go on like this.", False),
+        ("We had to stop there on the way.", False),
+    ],
+)
+async def test_a_person_who_asks_to_stop_is_told_apart(reply: str, ends: bool) -> None:
+    question = await agent(Voice(GOOD), guard=None).ask([turn(1), turn(2, reply)], ON)
+    assert (question.stop is StopReason.PARTICIPANT) is ends
+
+
+@pytest.mark.parametrize("reply", ["I want to end it all.", "I want to end my life here, tonight."])
+async def test_who_wants_to_end_it_all_is_in_danger_and_not_let_go(reply: str) -> None:
+    question = await agent(Voice(GOOD), guard=None).ask([turn(1), turn(2, reply)], ON)
+    assert question.stop is not StopReason.PARTICIPANT
+    assert CHECK.danger(reply, previous=[TEXTS.greeting]) is not None
+
+
 async def test_danger_comes_before_every_other_end() -> None:
-    urgent = turn(2, URGENT, flags=("wants_to_end",))
+    urgent = turn(2, f"{WISH_TO_STOP} {URGENT}")
     last = await agent(Voice(GOOD)).ask([turn(1), urgent], END)
     assert (last.text, last.stop) == (TEXTS.safety, StopReason.SAFETY)
 

@@ -213,6 +213,8 @@ def test_every_language_has_the_same_texts_each_its_own() -> None:
     persian, english = TEXTS["fa"].model_dump(), TEXTS["en"].model_dump()
     assert len(persian.pop("safe_lines")) == len(english.pop("safe_lines"))
     assert persian.pop("name") != english.pop("name")
+    assert english.pop("wishes")
+    assert not persian.pop("wishes")
     letters = [re.findall(r"[a-z]", text, re.IGNORECASE) for text in persian.values()]
     assert not any(letters)
 
