@@ -203,9 +203,7 @@ async def hold(run: RunSettings, servers: Servers, batch: Batch, *, salt: str) -
             for subject in subjects:
                 subject.folder.open(manifests[subject.subject], inputs)
             owed = batch.counted(chain.from_iterable(subject.owed() for subject in subjects))
-            await hold_all(
-                owed, interviews=run.interviews, deadline=None, stop=StopRequest()
-            )
+            await hold_all(owed, interviews=run.interviews, deadline=None, stop=StopRequest())
         finally:
             for subject in subjects:
                 subject.folder.close()
