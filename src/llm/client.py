@@ -27,6 +27,8 @@ TURNED_AWAY = frozenset({HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UN
 """Errors of the server itself, which are not charged; behind a gateway's it may have answered."""
 NOT_THERE = frozenset({"ClientConnectorError", "ClientConnectorDNSError"})
 """How aiohttp calls a server that no connection leads to."""
+ENDING = "cannot schedule new futures"
+"""What vLLM answers with a 500 once it was told to end and answers only what is under way."""
 REFUSALS = {
     "context_exceeded": ("context_length", "context length", "input_tokens", "at least 1, got -"),
     "prompt_refused": ("invalid_prompt", "content_policy_violation"),
@@ -157,7 +159,10 @@ class Model:
                 answer = await send(path, cast_to=object, options=options, **more)
         except errors.APIStatusError as error:
             told, headers = error.body, error.response.headers
-            raise failure_of(error.status_code, told, headers, where, hide=self._key) from None
+            failure = failure_of(error.status_code, told, headers, where, hide=self._key)
+            if isinstance(failure, TryAgain) and ENDING in str(failure):
+                failure.absent = self._may_come_back()
+            raise failure from None
         except (errors.APIConnectionError, TimeoutError) as error:
             reason = str(error.__cause__ or error) or f"no answer within {seconds:g} s"
             beneath = getattr(error.__cause__, "__cause__", None)

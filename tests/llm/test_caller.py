@@ -143,6 +143,17 @@ async def test_each_failure_has_its_rule(fault: FaultKind, kind: str, budgets: l
     assert [call.attempt for call in book.calls] == list(range(1, len(budgets) + 1))
 
 
+async def test_a_server_of_ours_that_is_ending_is_waited_for_like_one_that_is_gone() -> None:
+    ending = "cannot schedule new futures after shutdown"
+    fault = Fault(kind="server_error", text=ending, times=5)  # more often than there are tries
+    async with asking(fault, restart_wait=20) as (_, model):
+        reply = await caller(model).ask(request())
+    assert [call.outcome for call in reply.calls] == ["server_error"] * 5 + ["ok"]
+    async with asking(fault) as (_, model):
+        with pytest.raises(ModelFailed, match=ending):
+            await caller(model).ask(request())
+
+
 @pytest.mark.parametrize("fault", ["server_error", "empty", "refusal", "reasoned_away", "hang"])
 async def test_a_failure_that_passes_leaves_an_answer_with_both_calls(fault: FaultKind) -> None:
     async with asking(Fault(kind=fault, attempt=1)) as (_, model):
