@@ -49,10 +49,7 @@ def main(grace: float, program: list[str]) -> int:
             time.sleep(POLL)
         if leader.poll() is None:
             os.killpg(leader.pid, signal.SIGKILL)
-    while children := _children(leader.pid):  # of the dead, too, whatever group they are in
-        for pid in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    while _kill_children(leader.pid):  # of the dead, too, whatever group they are in
         time.sleep(POLL)
     code = leader.wait()
     return code if code >= 0 else 128 - code
@@ -75,22 +72,25 @@ def _started(program: list[str], control: Callable[..., int]) -> subprocess.Pope
     )
 
 
-def _children(leader: int) -> list[int]:
-    """Return the living children of this process, those adopted included; bury the dead ones.
+def _kill_children(leader: int) -> bool:
+    """Kill this process's children, those adopted included; return whether there was any.
 
+    A dead one counts, and is buried: its own children may have been looked at while they were its.
     The dead leader stays: its exit code is wanted.
     """
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it ended meanwhile
             state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if int(parent) == os.getpid():
+            if int(parent) == os.getpid() and (state != "Z" or int(stat.parent.name) != leader):
                 found.append((int(stat.parent.name), state))
     for pid, state in found:
-        if state == "Z" and pid != leader:
-            with contextlib.suppress(ChildProcessError):
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            if state == "Z":
                 os.waitpid(pid, os.WNOHANG)
-    return [pid for pid, state in found if state != "Z"]
+            else:
+                os.kill(pid, signal.SIGKILL)
+    return bool(found)
 
 
 if __name__ == "__main__":
