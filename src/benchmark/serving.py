@@ -46,14 +46,15 @@ def run_of(settings: BenchSettings, *arguments: str) -> RunSettings:
 async def saturation(settings: BenchSettings) -> Found:
     """Return the driver's tokens in a second of a plain loop's, and how busy each server was."""
     part = settings.saturation
-    many = f"samples={part.interviews}", f"interviews={part.interviews}"
-    one = f"samples={part.alone}", "interviews=1"
-    run, run_alone = (run_of(settings, *part.arguments, *told) for told in (many, one))
+    of = partial(run_of, settings, *part.arguments)
+    run = of(f"samples={part.interviews}", f"interviews={part.interviews}")
+    warm_up = of(f"samples={part.alone}", f"interviews={part.alone}")
+    run_alone = of(f"samples={part.alone}", "interviews=1")
     held, plain = list[Work](), list[Work]()
     salt = partial("bench-{}-{}-{}".format, time.time_ns())
     async with opened(run) as servers:
         places = places_of(servers)
-        await hold(run, servers, Batch(), salt=salt("warm", 0))
+        await hold(warm_up, servers, Batch(), salt=salt("warm", 0))
         for n in range(part.pairs):
             held.append(await _held(run, servers, part, salt=salt("held", n)))
             plain.append(await _plain(held[0].through, places, part, salt=salt("plain", n)))
