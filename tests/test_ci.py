@@ -18,6 +18,7 @@ esac
 """
 PYTHON = """#!/bin/sh
 echo 'calibration: 0.9'
+[ "$2" != {slow_for} ] || exit 3
 exit {calibrated}
 """
 SLOW = 3
@@ -50,7 +51,7 @@ def test_ci_shows_what_is_skipped_and_fails_where_data_is_there_and_skipped(
     [
         (0, 0, True, "3 passed in a real Slurm"),
         (SLOW, 0, True, "left out: test-serving, bench-serving, test-slurm: calibration: 0.9"),
-        (1, 0, False, "9 passed"),
+        (1, 0, False, "calibration: 0.9"),
         (0, 1, False, "3 passed in the real server"),
     ],
 )
@@ -62,6 +63,17 @@ def test_the_real_servers_are_left_out_on_a_slow_machine_alone_and_said_last(
     assert ended.stdout.splitlines()[-1] == last
 
 
+@pytest.mark.parametrize(("seconds", "part"), [(660, "test-serving"), (410, "test-slurm")])
+def test_a_part_that_this_machine_is_too_slow_for_is_left_out_alone(
+    seconds: int, part: str, tmp_path: Path
+) -> None:
+    ended = ci(tmp_path, slow_for=seconds)
+    assert ended.returncode == 0
+    assert ended.stdout.splitlines()[-1] == f"left out: {part}: calibration: 0.9"
+    ran = {"test-serving": "3 passed in the real server", "test-slurm": "3 passed in a real Slurm"}
+    assert {name for name, line in ran.items() if line in ended.stdout} == {*ran} - {part}
+
+
 def test_the_real_servers_are_left_out_where_told(tmp_path: Path) -> None:
     ended = ci(tmp_path, real="0", serving=1)
     assert ended.returncode == 0
@@ -70,7 +82,13 @@ def test_the_real_servers_are_left_out_where_told(tmp_path: Path) -> None:
 
 
 def ci(
-    place: Path, *, data: bool = False, real: str = "1", calibrated: int = 0, **make: object
+    place: Path,
+    *,
+    data: bool = False,
+    real: str = "1",
+    calibrated: int = 0,
+    slow_for: int = 0,
+    **make: object,
 ) -> "subprocess.CompletedProcess[str]":
     """Run the script in a checkout whose programs end as told."""
     checkout, programs = place / "checkout", place / "bin"
@@ -83,7 +101,7 @@ def ci(
         (programs / "uname", "#!/bin/sh\necho Linux x86_64\n"),
         (programs / "id", "#!/bin/sh\necho 0\n"),
         (programs / "apt-get", "#!/bin/sh\n"),
-        (checkout / ".venv/bin/python", PYTHON.format(calibrated=calibrated)),
+        (checkout / ".venv/bin/python", PYTHON.format(calibrated=calibrated, slow_for=slow_for)),
     ):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
