@@ -63,7 +63,7 @@ def test_the_real_servers_are_left_out_on_a_slow_machine_alone_and_said_last(
     assert ended.stdout.splitlines()[-1] == last
 
 
-@pytest.mark.parametrize(("seconds", "part"), [(660, "test-serving"), (410, "test-slurm")])
+@pytest.mark.parametrize(("seconds", "part"), [(730, "test-serving"), (410, "test-slurm")])
 def test_a_part_that_this_machine_is_too_slow_for_is_left_out_alone(
     seconds: int, part: str, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """Measure this machine against the one on which the recipe's 20 tokens a second were measured.
 
     python tests/serving/calibrate.py               # prints the ratio
-    python tests/serving/calibrate.py 660 1200      # of what takes 660 s there and may take 1200
+    python tests/serving/calibrate.py 730 1200      # of what takes 730 s there and may take 1200
 
 One round does what a token costs: a small model's weights are read once from memory on every
 processor, and Python arranges the next step. Ends with 3 where the ratio is under a third, or where
