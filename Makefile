@@ -28,8 +28,9 @@ test-serving: $(REAL)  ## against a real vLLM server on CPUs; 20 minutes at most
 bench: setup  ## what the driver costs, as ratios: two limits, overhead, soak; no model
 	timeout -k 30 180 $(BIN)/python -m src.bench strict=true out=outputs/driver.json
 
-bench-serving: stand-ins  ## saturation and prefix cache of a real vLLM server on CPUs
-	timeout -k 30 720 serving/beside_cpu.sh $(BIN)/python -m src.bench "parts=[saturation,cache]" out=outputs/bench_cpu.json
+bench-serving: stand-ins  ## saturation and prefix cache of a real vLLM server on CPUs; BENCH: more arguments
+	timeout -k 30 900 serving/beside_cpu.sh $(BIN)/python -m src.bench "parts=[saturation,cache]" \
+		out=outputs/bench_cpu.json $(BENCH)
 
 results: setup  ## every measured table of README, from tests/results
 	$(BIN)/python tests/tables.py
