@@ -13,6 +13,7 @@ from src.errors import InputError
 from src.evaluation.judged import Judged, Label, complete
 from src.evaluation.tool_sheets import Held
 from src.interview.views import transcript
+from src.llm.ledger import ADAPTER
 from src.patients.cases import FAMILIES, Case
 from src.prompts import located, one_line, shown
 from src.records import Call, Interview, sha256_of
@@ -22,8 +23,6 @@ from src.store import RESULTS, Manifest, SubjectFolder, subject_folders
 
 Key = tuple[str, int]
 """Subject and sample."""
-ADAPTER = "persona-"
-"""How the names of served adapters begin."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 from src import config
 from src.errors import InputError
-from src.llm.servers import PERSONA_ROLE, Asked, Servers
+from src.llm.servers import ANALYST, PERSONA_ROLE, Asked, Servers
 from src.prompts import ROOT, files_below, located, read_text, sha256
 from src.records import Record
 from src.settings import RunSettings
@@ -29,7 +29,6 @@ PLAYERS = (
     "seed",
 )
 """What decides how an interview goes. Samples, subjects, limits and the analyst do not."""
-ANALYST = "analyst"
 CASES = "patient.cases"
 """The one part of an identity in which a held-out run differs from the one it is frozen with."""
 NOT_IDENTITY = (".models", ".call.timeout")

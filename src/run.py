@@ -27,10 +27,9 @@ from src.interview.batch import StopRequest, hold_all
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices
 from src.llm.proofs import Proofs, prove
-from src.llm.servers import Servers, open_servers
+from src.llm.servers import ANALYST, Servers, open_servers
 from src.prompts import load_yaml, located, shown
 from src.provenance import (
-    ANALYST,
     manifests_of,
     refuse_unfrozen,
     remembered_models,

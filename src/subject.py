@@ -23,7 +23,7 @@ from src.errors import TooFewInterviews
 from src.interview.batch import Owed, StopRequest
 from src.live import Watch
 from src.llm.ledger import Allowance, Prices, ledger_of
-from src.llm.servers import Servers
+from src.llm.servers import ANALYST, Servers
 from src.prompts import load_yaml, sha256
 from src.records import Call, Interview, Turn
 from src.settings import AnalystSettings, ReportSettings, RunSettings
@@ -140,7 +140,7 @@ class SubjectRun:
         )
         calls, unknown = self.folder.calls()
         file = self._casting.case(self.subject)
-        service = self._servers.services.get("analyst")
+        service = self._servers.services.get(ANALYST)
         result = case_result(
             ended,
             found,

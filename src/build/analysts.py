@@ -13,6 +13,7 @@ from src.build.players import AskingFor, native_of
 from src.clinical.icd11 import Reference
 from src.interview.roles import Analyst, Diagnoser
 from src.interviewers.assessment_guard import load_texts
+from src.llm.servers import ANALYST
 from src.settings import (
     AnalystSettings,
     ConsensusSettings,
@@ -59,7 +60,7 @@ def diagnoser_of(settings: ReportSettings, run: RunSettings) -> Callable[[Asking
                 reference=reference,
                 language=language,
             )
-            return lambda asking: reasoner(asking("analyst"))
+            return lambda asking: reasoner(asking(ANALYST))
         case DirectDiagnosisSettings():
             direct = partial(
                 DirectAnalyst,
@@ -67,7 +68,7 @@ def diagnoser_of(settings: ReportSettings, run: RunSettings) -> Callable[[Asking
                 system=instructions(settings.prompt.path, language=language),
                 reference=reference,
             )
-            return lambda asking: direct(asking("analyst"))
+            return lambda asking: direct(asking(ANALYST))
         case RuleDiagnosisSettings():
             rules = RuleAnalyst(settings, reference)
             return lambda _: rules

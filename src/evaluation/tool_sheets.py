@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from src.evaluation.sheets import Row, Sheet
 from src.evaluation.tooling import (
-    ANALYST,
     Cards,
     Cost,
     Spending,
@@ -18,6 +17,7 @@ from src.evaluation.tooling import (
     tools_of,
     total,
 )
+from src.llm.servers import ANALYST
 from src.records import Call, Interview, ToolUse
 from src.reports import Findings
 

@@ -11,6 +11,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from src.llm.servers import ANALYST
 from src.records import Call, Interview, Question, Record, ToolUse
 from src.reports import Findings
 
@@ -19,8 +20,6 @@ Cost = Callable[[Call], float | None]
 """What a call cost in dollars by some price list; None: nobody knows."""
 Cards = Callable[[Call], int | None]
 """GPUs of the server that answered a call; 0: somebody else's, None: nobody knows."""
-ANALYST = "analyst"
-"""The role of every diagnoser."""
 
 
 def replies(interview: Interview) -> list[tuple[int, Question]]:

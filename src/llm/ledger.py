@@ -23,6 +23,8 @@ UNBILLED = {
     "content_filtered",
 }
 """Outcomes of a request that met no server, or that the server turned away."""
+ADAPTER = "persona-"
+"""How the names of served adapters begin."""
 DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
@@ -53,7 +55,7 @@ class Prices(Record):
         By request: a large one is dearer by itself, however small the others are.
         """
         name = next((n for n in (call.reported, call.asked) if n and self._known(n)), call.asked)
-        if name in self.free or name.startswith("persona-"):
+        if name in self.free or name.startswith(ADAPTER):
             return 0.0
         if call.input_tokens is None:  # a refusal costs nothing; of the rest nobody knows
             return 0.0 if call.outcome in UNBILLED else None

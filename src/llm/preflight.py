@@ -15,6 +15,7 @@ from pydantic import Field
 
 from src.errors import ModelFailed, ServerError
 from src.llm.caller import Request, body_of
+from src.llm.ledger import ADAPTER
 from src.llm.metrics import HITS, block_size, metrics_of
 from src.llm.proofs import Check
 from src.llm.responses import read_response
@@ -134,7 +135,7 @@ def difference_check(service: Service, prompt: str) -> Check:
     The base is asked twice: what it differs from itself on a busy server is no difference.
     """
     base = service.model.settings.name
-    names = [name for name in service.listed if name.startswith("persona-")]
+    names = [name for name in service.listed if name.startswith(ADAPTER)]
 
     async def told(name: str) -> list[tuple[str, float]]:
         body = _body(name, [{"role": "user", "content": prompt}], tokens=FIRST_TOKENS)

@@ -23,6 +23,8 @@ WAYS_ON = (
 )
 PERSONA_ROLE = "patient"
 """The role in which a model is an adapter of its own for each subject."""
+ANALYST = "analyst"
+"""The role of every diagnoser."""
 Asked = Mapping[str, Sequence[str]]
 """By role: the models that may play it, by their names in `models`, in order."""
 
