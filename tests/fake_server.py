@@ -70,6 +70,7 @@ class FakeServer:
         self.bodies: dict[int, str] = {}
         self.headers: dict[int, dict[str, str]] = {}
         self.now = self.peak = 0
+        self._worked = 0.0
         """Chat requests under way, and the most there ever were."""
         self._port = port
         self._models = {model.name: model for model in self.plan.models}
@@ -153,6 +154,7 @@ class FakeServer:
     async def _show_metrics(self, _: web.Request) -> web.Response:
         lines = [
             f'vllm:num_requests_running{{engine="0"}} {float(self.now)}',
+            f'vllm:request_inference_time_seconds_sum{{engine="0"}} {self._worked}',
             f'vllm:prefix_cache_hits_total{{engine="0"}} {float(self._cache.hits)}',
             f'vllm:cache_config_info{{block_size="{BLOCK}",enable_prefix_caching="True"}} 1.0',
         ]
@@ -192,6 +194,7 @@ class FakeServer:
             self.now -= 1
             entry.status = entry.status or 499
             entry.seconds = round(self._time() - entry.at, 4)
+            self._worked += entry.seconds
 
     def _entered(self, label: str, raw: bytes) -> Entry:
         entry = Entry(len(self.log) + 1, "chat", bytes=len(raw), at=self._time())

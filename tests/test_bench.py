@@ -104,7 +104,8 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Figures]:
 
 def test_interviews_keep_a_server_as_busy_as_a_plain_loop(serving: Figures) -> None:
     assert 0.5 < value(serving, "saturation: generated tokens") < 2
-    assert 0.7 < value(serving, "saturation: requests that the server works on") <= 1.1
+    assert 0.7 < value(serving, "saturation: requests that the server works on by its gauge") <= 1.1
+    assert 0.7 < value(serving, "saturation: requests that the server works on by its clock") <= 1
     assert 3 < value(serving, "saturation: times as fast as one interview") < 9
 
 
@@ -129,12 +130,15 @@ def test_each_server_is_as_busy_as_it_could_be_by_itself(tmp_path: Path) -> None
             f"endpoints={tmp_path}", "saturation.pairs=1", "saturation.interviews=12",
             "saturation.alone=1", "saturation.every=0.02",
         )  # fmt: skip
-    full = "saturation: requests that the interviewer's server works on"
-    assert value(figures, full) > 0.8
-    assert value(figures, "saturation: the same at the interviewer's server") > 0.8
-    assert value(figures, "saturation: requests that the patient's server works on") < 0.5
+    full = "saturation: requests that the interviewer's server works on by its"
+    for by in ("gauge", "clock"):
+        assert value(figures, f"{full} {by}") > 0.8
+        same = f"saturation: the same by its {by} at the interviewer's server"
+        assert value(figures, same) > 0.8
+        other = f"saturation: requests that the patient's server works on by its {by}"
+        assert value(figures, other) < 0.5
     aimed = [name for name, one in figures.items() if one["at_least"] and "works on" in name]
-    assert [name.partition(",")[0] for name in aimed] == [full]
+    assert [name.partition(",")[0] for name in aimed] == [f"{full} gauge", f"{full} clock"]
 
 
 def endpoint(name: str, url: str) -> Endpoint:

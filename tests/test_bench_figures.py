@@ -13,7 +13,7 @@ from src import config
 from src.bench import as_given, digest, runs_of
 from src.benchmark.driver import counted, foreseen
 from src.benchmark.figures import Figure, seen
-from src.benchmark.loads import Look, at_once, busy, closed_loop, cut_off
+from src.benchmark.loads import Look, at_once, closed_loop, cut_off, running, worked
 from src.benchmark.serving import shared
 from src.benchmark.stand_in import looked
 from src.errors import ServerError
@@ -47,9 +47,22 @@ def test_how_busy_a_server_was_is_counted_from_its_first_request_to_the_tail() -
     spans = [(float(n), n + 1.0) for n in range(1, 11)]
     idle, full = Look(at=0.5, running=0, could=4), Look(at=5, running=3, could=4)
     closed, late = Look(at=6, running=1, could=0), Look(at=10.9, running=0, could=4)
-    assert busy([idle, full, closed, late], spans, tail=0.2) == 0.75
-    assert busy([idle, late], spans, tail=0.2) is None
-    assert busy([full], [], tail=0.2) is None
+    assert running([idle, full, closed, late], spans, tail=0.2) == 0.75
+    assert running([idle, late], spans, tail=0.2) is None
+    assert running([full], [], tail=0.2) is None
+
+
+def test_a_server_could_work_on_what_was_at_hand_up_to_the_limit() -> None:
+    looks = [
+        Look(at=0, running=0, could=2, worked=100.0),
+        Look(at=10, running=0, could=0, worked=109),
+    ]
+    spans = [(0.0, 4.0), (0.0, 10.0), (2.0, 4.0)]  # 2, for two seconds 3, then 1
+    assert worked(looks, spans, limit=3) == 9 / (4 + 6 + 6)
+    assert worked(looks, spans, limit=2) == 9 / (4 + 4 + 6)
+    assert worked(looks, [*spans, (12.0, 12.5)], limit=1) == 9 / 10.5
+    silent = Look(at=11, running=0, could=0)
+    assert worked([silent, silent], spans, limit=2) is None
 
 
 async def test_a_closed_loop_asks_everything_in_order_and_never_more_at_once() -> None:

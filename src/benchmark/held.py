@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from src import build, config
+from src.benchmark.loads import Span
 from src.errors import ServerError
 from src.interview.batch import Owed, StopRequest, hold_all
 from src.live import Watch
@@ -115,19 +116,22 @@ class Batch:
 
     through: list[Sent] = field(default_factory=list)
     open: int = 0
+    spans: list[Span] = field(default_factory=list)
+    """When each was open."""
     interviews: list[Interview] = field(default_factory=list)
 
     def counted(self, owed: Iterator[Owed]) -> Iterator[Owed]:
         """Count each interview while it is open."""
         for one in owed:
             self.open += 1
-            yield replace(one, keep_end=self._closing(one.keep_end))
+            yield replace(one, keep_end=self._closing(one.keep_end, time.monotonic()))
 
     def _closing(
-        self, keep_end: Callable[[Interview], Awaitable[None]]
+        self, keep_end: Callable[[Interview], Awaitable[None]], began: float
     ) -> Callable[[Interview], Awaitable[None]]:
         async def close(interview: Interview) -> None:
             self.open -= 1
+            self.spans.append((began, time.monotonic()))
             self.interviews.append(interview)
             await keep_end(interview)
 

@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from statistics import fmean
 
-from src.llm.metrics import RUNNING, metrics_of
+from src.llm.metrics import RUNNING, WORKED, metrics_of
 
 Span = tuple[float, float]
 """Beginning and end, in seconds."""
@@ -18,9 +19,12 @@ class Look:
 
     at: float
     running: float
-    """Requests that it worked on."""
+    """Requests that it worked on, by its gauge; vLLM sets that after a step, when those whose first
+    step it was are in it and those whose last it was are out."""
     could: int
     """How many it could have worked on."""
+    worked: float | None = None
+    """Seconds that it worked on what it has answered, ever; None: it does not tell."""
 
 
 async def closed_loop(asks: Sequence[Callable[[], Awaitable[None]]], workers: int) -> None:
@@ -49,9 +53,9 @@ def cut_off(ends: Sequence[float], *, tail: float) -> float:
 
 
 async def watched(
-    work: Awaitable[object], could: Mapping[str, Callable[[], int]], *, every: float
+    work: Callable[[], Awaitable[object]], could: Mapping[str, Callable[[], int]], *, every: float
 ) -> dict[str, list[Look]]:
-    """Return what was seen at each server, by its address, while some work was done.
+    """Return what was seen at each server, by its address, from before some work until after it.
 
     `could` says by address how many requests a server could work on at the moment.
     """
@@ -61,26 +65,29 @@ async def watched(
         most, at = {url: now() for url, now in could.items()}, time.monotonic()
         pages = await asyncio.gather(*(asyncio.to_thread(metrics_of, url) for url in could))
         for url, page in zip(could, pages, strict=True):
-            looks[url].append(Look(at=at, running=page[RUNNING], could=most[url]))
+            found = Look(at=at, running=page[RUNNING], could=most[url], worked=page.get(WORKED))
+            looks[url].append(found)
 
     async def look_on() -> None:
         while True:
-            await look()
             await asyncio.sleep(every)
+            await look()
 
+    await look()
     watching = asyncio.create_task(look_on())
     try:
-        await work
+        await work()
     finally:
         watching.cancel()
         ended = await asyncio.gather(watching, return_exceptions=True)
     if isinstance(error := ended[0], Exception):
         raise error
+    await look()
     return looks
 
 
-def busy(looks: Sequence[Look], spans: Sequence[Span], *, tail: float) -> float | None:
-    """Return what a server worked on, of what it could, from its first request to the tail.
+def running(looks: Sequence[Look], spans: Sequence[Span], *, tail: float) -> float | None:
+    """Return what a server's gauge showed, of what it could, from its first request to the tail.
 
     None: it was never seen then.
     """
@@ -91,3 +98,20 @@ def busy(looks: Sequence[Look], spans: Sequence[Span], *, tail: float) -> float 
     if not counted:
         return None
     return fmean(look.running for look in counted) / fmean(look.could for look in counted)
+
+
+def worked(looks: Sequence[Look], spans: Sequence[Span], *, limit: int) -> float | None:
+    """Return how long a server worked on requests, of how long it could, both over all of them.
+
+    It could work on what was at hand, while each span lasts, but on no more than the limit.
+    None: it does not tell.
+    """
+    before, after = looks[0].worked, looks[-1].worked
+    if before is None or after is None:
+        return None
+    steps = sorted(chain(((first, 1) for first, _ in spans), ((last, -1) for _, last in spans)))
+    could, now = 0.0, 0
+    for (at, step), (later, _) in pairwise(steps):
+        now += step
+        could += min(limit, now) * (later - at)
+    return (after - before) / could

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
@@ -11,7 +11,7 @@ from statistics import fmean
 from src import config
 from src.benchmark.figures import Figure, seen
 from src.benchmark.held import Batch, Place, Sent, hold, opened, places_of, rate
-from src.benchmark.loads import Look, busy, closed_loop, watched
+from src.benchmark.loads import Look, Span, closed_loop, running, watched, worked
 from src.errors import ServerError
 from src.llm.metrics import HITS, block_size, metrics_of
 from src.llm.servers import Servers
@@ -19,16 +19,19 @@ from src.settings import RunSettings
 from src.settings.bench import BenchSettings, SaturationSettings
 
 INTERVIEWER = "interviewer"
+MEASURES = ("gauge", "clock")
+"""By its gauge of running requests, until the tail; by the time that it worked on all of them."""
 Found = tuple[list[Figure], tuple[str, ...]]
 """Figures, and the served models that were asked."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What was sent, and how busy each server was with it, by its address."""
+    """What was sent, and how busy each server was with it."""
 
     through: list[Sent]
-    busy: dict[str, float]
+    busy: dict[str, dict[str, float | None]]
+    """Of how busy it could be, by address and by `MEASURES`."""
 
 
 def run_of(settings: BenchSettings, *arguments: str) -> RunSettings:
@@ -74,7 +77,7 @@ async def saturation(settings: BenchSettings) -> Found:
             (ours / loop for ours, loop in pairs),
             least=part.aim,
         ),
-        *running(places, held, plain, aim=part.running_aim),
+        *busy_figures(places, held, plain, aim=part.running_aim),
         *seen(
             "saturation",
             f"times as fast as one interview at a time (held once), {count}",
@@ -91,10 +94,17 @@ async def saturation(settings: BenchSettings) -> Found:
 
 async def _held(run: RunSettings, servers: Servers, part: SaturationSettings, *, salt: str) -> Work:
     """Hold the interviews."""
-    batch = Batch()
-    could = _could(places_of(servers), lambda _: batch.open)
-    looks = await watched(hold(run, servers, batch, salt=salt), could, every=part.every)
-    return Work(batch.through, _busy(looks, batch.through, part))
+    batch, places = Batch(), places_of(servers)
+    looks = await watched(
+        partial(hold, run, servers, batch, salt=salt),
+        _could(places, lambda _: batch.open),
+        every=part.every,
+    )
+    busy = {
+        place.url: _busy(place, looks[place.url], batch.through, batch.spans, tail=part.tail)
+        for place in places
+    }
+    return Work(batch.through, busy)
 
 
 async def _plain(
@@ -108,13 +118,19 @@ async def _plain(
         through.append(await one.again(salt))
         left[one.url] -= 1
 
-    loops = [
-        closed_loop([partial(again, one) for one in recorded if one.url == place.url], place.calls)
-        for place in places
-    ]
-    could = _could(places, lambda place: left[place.url])
-    looks = await watched(asyncio.gather(*loops), could, every=part.every)
-    return Work(through, _busy(looks, through, part))
+    def loop(place: Place) -> Awaitable[None]:
+        mine = [partial(again, one) for one in recorded if one.url == place.url]
+        return closed_loop(mine, place.calls)
+
+    async def work() -> None:
+        await asyncio.gather(*map(loop, places))
+
+    looks = await watched(work, _could(places, lambda place: left[place.url]), every=part.every)
+    first, busy = min(one.began for one in through), {}
+    for place in places:
+        at_hand = [(first, one.ended) for one in through if one.url == place.url]
+        busy[place.url] = _busy(place, looks[place.url], through, at_hand, tail=part.tail)
+    return Work(through, busy)
 
 
 def _could(
@@ -129,20 +145,22 @@ def _could(
 
 
 def _busy(
-    looks: Mapping[str, Sequence[Look]], through: Sequence[Sent], part: SaturationSettings
-) -> dict[str, float]:
-    """Return how busy each server was, by its address."""
-    found = {}
-    for url, mine in looks.items():
-        spans = [(one.began, one.ended) for one in through if one.url == url]
-        share = busy(mine, spans, tail=part.tail)
-        if share is None:
-            raise ServerError(f"{url}: over within saturation.every={part.every:g} s, so unseen")
-        found[url] = share
-    return found
+    place: Place,
+    looks: Sequence[Look],
+    through: Sequence[Sent],
+    at_hand: Sequence[Span],
+    *,
+    tail: float,
+) -> dict[str, float | None]:
+    """Return how busy a server was; None: it does not tell."""
+    sent = [(one.began, one.ended) for one in through if one.url == place.url]
+    gauge = running(looks, sent, tail=tail)
+    if gauge is None:
+        raise ServerError(f"{place.url}: over between two looks (saturation.every), so unseen")
+    return {"gauge": gauge, "clock": worked(looks, at_hand, limit=place.calls)}
 
 
-def running(
+def busy_figures(
     places: Sequence[Place], held: Sequence[Work], plain: Sequence[Work], *, aim: float
 ) -> list[Figure]:
     """Return how busy each server was; what is aimed at is that the interviewer's is full."""
@@ -150,11 +168,13 @@ def running(
     for place in places:
         whose = "the server" if len(places) == 1 else f"the {' and '.join(place.roles)}'s server"
         where = "" if len(places) == 1 else f" at {whose}"
-        name = f"requests that {whose} works on, of min(limit, open interviews)"
         aimed = len(places) == 1 or INTERVIEWER in place.roles
-        found, same = ([work.busy[place.url] for work in works] for works in (held, plain))
-        figures += seen("saturation", name, found, least=aim if aimed else None)
-        figures += seen("saturation", f"the same{where} in the plain closed loop", same)
+        for by in MEASURES:
+            found, same = ([one.busy[place.url][by] for one in works] for works in (held, plain))
+            name = f"requests that {whose} works on by its {by}, of min(limit, open interviews)"
+            figures += seen("saturation", name, found, least=aim if aimed else None)
+            name = f"the same by its {by}{where} in the plain closed loop"
+            figures += seen("saturation", name, same)
     return figures
 
 

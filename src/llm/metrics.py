@@ -12,6 +12,8 @@ LINE = re.compile(r"^(?P<name>[\w:]+)(?:\{(?P<labels>.*)\})? (?P<value>[-+.\deE]
 BLOCK = re.compile(r'\bblock_size="(\d+)"')
 CONFIG = "vllm:cache_config_info"
 RUNNING, HITS = "vllm:num_requests_running", "vllm:prefix_cache_hits_total"
+WORKED = "vllm:request_inference_time_seconds_sum"
+"""Seconds from when a request was taken up until it was done, over all that are done."""
 SECONDS = 10.0
 
 

@@ -197,3 +197,4 @@ def test_the_metrics_are_those_that_are_watched(server: RealServer) -> None:
     names = server.counters().keys()
     assert {"vllm:request_success_total", "vllm:num_requests_running"} <= names
     assert {"vllm:num_requests_waiting", "vllm:prefix_cache_hits_total"} <= names
+    assert "vllm:request_inference_time_seconds_sum" in names
