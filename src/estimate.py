@@ -14,7 +14,7 @@ from rich.table import Table
 from src.llm.ledger import Account, Prices, dollars
 from src.records import Call, Record
 from src.rehearsal import Assumptions, Sent, Speed
-from src.settings import ModelSettings, RunSettings
+from src.settings import ModelSettings, RunSettings, ScoreSettings
 
 FIGURES_FROM = 2
 """Columns of a table before its figures."""
@@ -82,9 +82,9 @@ def estimated(
         model = settings.models[key]
         mine = [(one, n) for one, n in counts if one.role == role]
         speed = assumed.speed_of(key, model)
-        roles[role] = _summed(mine, role, model=model, prices=prices, speed=speed)
+        roles[role] = role_estimate(mine, role, model=model, prices=prices, speed=speed)
     interviews = sum(owed.values())
-    wall, bound = _wall(counts, roles, interviews, settings=settings, chosen=chosen)
+    wall, bound = wall_time(counts, roles, interviews, settings=settings, chosen=chosen)
     cards = {key: assumed.speed_of(key, settings.models[key]).cards for key in chosen.values()}
     slurm = assumed.slurm
     wanted = wall * slurm.margin + slurm.start
@@ -99,7 +99,7 @@ def estimated(
     )
 
 
-def _summed(
+def role_estimate(
     counts: Sequence[tuple[Sent, int]],
     role: str,
     *,
@@ -134,12 +134,12 @@ def _call(one: Sent, role: str, name: str) -> Call:
     )
 
 
-def _wall(
+def wall_time(
     counts: Sequence[tuple[Sent, int]],
     roles: Mapping[str, RoleEstimate],
     interviews: int,
     *,
-    settings: RunSettings,
+    settings: RunSettings | ScoreSettings,
     chosen: Mapping[str, str],
 ) -> tuple[float, str]:
     """Return the seconds of the whole run, and what they are owed to.

@@ -16,8 +16,9 @@ from src.errors import FolderError, boundary
 class Journal:
     """One file of JSON lines; written by one process at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, way_on: str = "give run=NAME") -> None:
+        """Take what one can do instead where the file is no use."""
+        self._path, self._way_on = path, way_on
         self._file: int | None = None
         self._in_use = threading.Lock()
         """Held during an fsync, which must not meet another file under the same number."""
@@ -31,7 +32,7 @@ class Journal:
             try:
                 take(entry)
             except (KeyError, ValueError, TypeError, AttributeError) as error:
-                raise FolderError(f"{self._path} line {number}: damaged; give run=NAME") from error
+                raise self._damaged(number) from error
 
     def open(self) -> None:
         """Lock the file, made where there is none; raise a `FolderError` if another holds it."""
@@ -42,10 +43,8 @@ class Journal:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(file)
-            folder = self._path.parent
-            raise FolderError(
-                f"{folder} is in use by another run; wait, or give run=NAME"
-            ) from error
+            told = f"{self._path.parent} is in use by another run; wait, or {self._way_on}"
+            raise FolderError(told) from error
         self._file = file
 
     def mend(self) -> None:
@@ -108,12 +107,15 @@ class Journal:
             if self._file is not None:
                 os.fsync(self._file)
 
+    def _damaged(self, number: int) -> FolderError:
+        return FolderError(f"{self._path} line {number}: damaged; {self._way_on}")
+
     def _entries(self) -> tuple[list[dict[str, Any]], int]:
         """Return the whole lines and how many bytes they take."""
         try:
             raw = self._path.read_bytes() if self._path.exists() else b""
         except OSError as error:
-            raise FolderError(f"{self._path}: cannot be read; give run=NAME") from error
+            raise FolderError(f"{self._path}: cannot be read; {self._way_on}") from error
         entries, size = [], 0
         lines = raw.splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
@@ -124,6 +126,6 @@ class Journal:
             except ValueError as error:
                 if number == len(lines):
                     break
-                raise FolderError(f"{self._path} line {number}: damaged; give run=NAME") from error
+                raise self._damaged(number) from error
             size += len(line)
         return entries, size

@@ -14,7 +14,7 @@ whose level the rubric gives.
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,32 +30,19 @@ from src.evaluation.recorded import conversations_of_run
 from src.evaluation.scored import Scored, constants_of, measured_of, refuse_two_truths, written
 from src.interview.roles import Scorer
 from src.llm.caller import Asking, Caller
-from src.llm.ledger import Prices, ledger_of
+from src.llm.ledger import Allowance, Prices
 from src.llm.preflight import schema_check
 from src.llm.proofs import Proofs, prove
 from src.llm.servers import open_servers
 from src.prompts import load_yaml, located
-from src.records import INTENDED_USE, Assessment, Call, Failure
+from src.readings import KeyFor, Readings, key_for
+from src.records import INTENDED_USE, Assessment, Failure, Turn
+from src.score_estimate import lines_of
 from src.settings import ScoreSettings
 from src.steering.rubric import Rubric, outcomes, wrong
 from src.summary import spent_lines
 
 RUBRIC_CHECK = "conf/checks/rubric.yaml"
-
-
-class Calls:
-    """The calls of this command, in memory: what is paid for is in the output."""
-
-    def __init__(self) -> None:
-        self.made: list[Call] = []
-
-    def asked(self, role: str, turn: int) -> None:
-        """Take note of nothing: a command that is killed has no output either."""
-
-    async def delivered(self, turn: int, call: Call) -> None:
-        """Add a call to what was spent, whichever turn it was for."""
-        del turn
-        self.made.append(call)
 
 
 def score(arguments: Sequence[str]) -> None:
@@ -71,29 +58,36 @@ def score(arguments: Sequence[str]) -> None:
     recorded = [(s, c) for s in sources for c in _conversations(s, settings.gold)]
     refuse_two_truths(conversation for _, conversation in recorded)
     prices = load_yaml(settings.price_list, Prices)
-    console, calls = command.console(), Calls()
+    allowance = Allowance(prices, cost=settings.max_cost, tokens=settings.max_tokens)
+    console = command.console()
     console.print(INTENDED_USE, style="dim")
     ended: list[QuotaExhausted | ServerError] = []
-    if settings.check:
-        asyncio.run(_check(settings, console, calls))
-    else:
-        scored, ended = asyncio.run(_score_all(settings, recorded, console, calls))
-        for note in notes(conversation for _, conversation in recorded):
-            console.print(f"note: {note}", style="yellow")
-        measured = measured_of(scored, settings)
-        _show(console, scored, measured, settings)
-        if out:
-            content = written(scored, measured, settings, ledger_of(calls.made, prices))
-            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-            with boundary(str(out)):  # whole or not at all
-                draft = out.with_name(f".{out.name}.{os.getpid()}")
-                draft.write_text(text, encoding="utf-8", errors="replace")
-                draft.replace(out)
-            console.print(f"Written: {out}")
-    for line in spent_lines(ledger_of(calls.made, prices)):
-        console.print(line)
+    with Readings(_journal(out, settings), allowance).opened(
+        to_write=not settings.dry_run
+    ) as readings:
+        if settings.dry_run:
+            _show_estimate(settings, recorded, readings, prices, console)
+            return
+        if settings.check:
+            asyncio.run(_check(settings, console, readings))
+        else:
+            scored, ended = asyncio.run(_score_all(settings, recorded, console, readings))
+            for note in notes(conversation for _, conversation in recorded):
+                console.print(f"note: {note}", style="yellow")
+            measured = measured_of(scored, settings)
+            _show(console, scored, measured, settings)
+            if out:
+                _write(out, written(scored, measured, settings, readings.ledger(prices)))
+                console.print(f"Written: {out}")
+        for line in spent_lines(readings.ledger(prices)):
+            console.print(line)
     if ended:
         raise ended[0]
+
+
+def _journal(out: Path | None, settings: ScoreSettings) -> Path | None:
+    """Return where readings are kept as they come: nowhere if they cost nothing."""
+    return out.with_name(f"{out.name}.journal.jsonl") if out and settings.asked_models else None
 
 
 def _conversations(source: str, gold: str | None) -> Sequence[Conversation]:
@@ -105,22 +99,25 @@ async def _score_all(
     settings: ScoreSettings,
     recorded: Sequence[tuple[str, Conversation]],
     console: Console,
-    calls: Calls,
+    readings: Readings,
 ) -> tuple[list[Scored], list[QuotaExhausted | ServerError]]:
     """Return every conversation with its readings, in order, and what ended the scoring early."""
     ended: list[QuotaExhausted | ServerError] = []
     admitted = asyncio.Semaphore(settings.interviews)
 
-    async def one(scorer: Scorer, source: str, conversation: Conversation) -> Scored:
-        count = len(conversation.turns)
+    async def one(scorer: Scorer, number: int, source: str, conversation: Conversation) -> Scored:
         by_turn: dict[int, Assessment] = {}
         failure = None
         async with admitted:
             try:
                 if ended:
                     raise ended[0]
-                for n in range(1 if settings.turns == "all" else count, count + 1):
-                    by_turn[n] = await scorer.score(conversation.turns[:n])
+                for turns in _to_read(conversation, settings):
+                    key = key_of(number, turns)
+                    known = readings.get(key)
+                    by_turn[len(turns)] = known or await readings.keep(
+                        key, await scorer.score(turns)
+                    )
             except InterviewError as error:
                 failure = Failure(kind=error.kind, text=str(error), transport=error.transport)
             except (QuotaExhausted, ServerError) as error:  # what is paid for is still written
@@ -129,15 +126,42 @@ async def _score_all(
         by_turn = {} if failure else by_turn
         return Scored(source=source, conversation=conversation, by_turn=by_turn, failure=failure)
 
-    async with _scorers(settings, console, calls) as scorer:
-        rows = (one(scorer(n), *row) for n, row in enumerate(recorded, 1))
+    async with _scorers(settings, console, readings) as (scorer, key_of):
+        rows = (one(scorer(n), n, *row) for n, row in enumerate(recorded, 1))
         return list(await asyncio.gather(*rows)), ended
 
 
-async def _check(settings: ScoreSettings, console: Console, calls: Calls) -> None:
+def _to_read(conversation: Conversation, settings: ScoreSettings) -> Iterator[Sequence[Turn]]:
+    """Yield the turns of a conversation up to each that a reading is asked of."""
+    count = len(conversation.turns)
+    for n in range(1 if settings.turns == "all" else count, count + 1):
+        yield conversation.turns[:n]
+
+
+def _show_estimate(
+    settings: ScoreSettings,
+    recorded: Sequence[tuple[str, Conversation]],
+    readings: Readings,
+    prices: Prices,
+    console: Console,
+) -> None:
+    """Print what is still to be paid for; with several models that may rate, by the first."""
+    first = next(iter(settings.asked_models.get("scorer", ())), None)
+    key_of = key_for(settings, settings.models[first] if first else None)
+    owed = [
+        (number, turns)
+        for number, (_, conversation) in enumerate(recorded, 1)
+        for turns in _to_read(conversation, settings)
+        if not readings.get(key_of(number, turns))
+    ]
+    for line in lines_of(settings, owed, readings.ledger(prices)):
+        console.print(line)
+
+
+async def _check(settings: ScoreSettings, console: Console, readings: Readings) -> None:
     """Print which of the rubric's sentences the scorer rates otherwise."""
     rubric = load_yaml(RUBRIC_CHECK, Rubric)
-    async with _scorers(settings, console, calls) as scorer:
+    async with _scorers(settings, console, readings) as (scorer, _):
         found = await outcomes(scorer, rubric)
     for line in wrong(found):
         console.print(line)
@@ -146,9 +170,9 @@ async def _check(settings: ScoreSettings, console: Console, calls: Calls) -> Non
 
 @asynccontextmanager
 async def _scorers(
-    settings: ScoreSettings, console: Console, calls: Calls
-) -> AsyncIterator[Callable[[int], Scorer]]:
-    """Open the servers and yield what makes a scorer for a conversation by its number."""
+    settings: ScoreSettings, console: Console, readings: Readings
+) -> AsyncIterator[tuple[Callable[[int], Scorer], KeyFor]]:
+    """Open the servers; yield what makes a conversation's scorer by its number, and its keys."""
     scorer_for = build.scorer_of(settings.scorer)
     local = settings.local_hosts if settings.privacy == "local" else None
     async with open_servers(
@@ -167,9 +191,11 @@ async def _scorers(
         def asking(role: str, number: int) -> Asking:
             model = servers.services[role].model
             about = {"role": role, "name": model.settings.name, "subject": "recorded"}
-            return Caller(model, calls, **about, sample=number, run_seed=settings.seed)
+            return Caller(model, readings, **about, sample=number, run_seed=settings.seed)
 
-        yield lambda number: scorer_for(lambda role: asking(role, number))
+        rating = servers.services.get("scorer")
+        key_of = key_for(settings, rating.model.settings if rating else None)
+        yield lambda number: scorer_for(lambda role: asking(role, number)), key_of
 
 
 def _show(
@@ -232,6 +258,15 @@ def _figure(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2f}" if abs(value) > 1 else f"{value:.4f}"
+
+
+def _write(out: Path, content: Mapping[str, object]) -> None:
+    """Write the output whole or not at all."""
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    with boundary(str(out)):
+        draft = out.with_name(f".{out.name}.{os.getpid()}")
+        draft.write_text(text, encoding="utf-8", errors="replace")
+        draft.replace(out)
 
 
 def _writable(path: str, read: Sequence[str | None]) -> Path:

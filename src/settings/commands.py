@@ -218,6 +218,10 @@ class ScoreSettings(Settings):
     interviews: Positive
     seed: Annotated[int, Field(ge=0, lt=2**31)]
     price_list: Annotated[str, Field(min_length=1)]
+    estimate: Annotated[str, Field(min_length=1)]
+    dry_run: bool
+    max_cost: Annotated[float, Field(gt=0)] | None
+    max_tokens: Positive | None
     check: Literal["rubric"] | None
     turns: Literal["last", "all"]
     bands: Literal["erisk", "manual"]
