@@ -35,17 +35,20 @@ class Readings:
     @contextmanager
     def opened(self, *, to_write: bool = True) -> Iterator["Readings"]:
         """Read what is there, and hold the file; raise a `FolderError` if another does."""
-        if journal := self._journal:
-            if to_write:
-                journal.open()
-                journal.mend()
-            journal.each(self._take)
-            self._allowance.count_unknown(self.unknown)
+        journal = self._journal
+        if journal is None:
+            yield self
+            return
+        if to_write:
+            journal.open()
         try:
+            journal.each(self._take)  # first: it may be no journal of ours
+            self._allowance.count_unknown(self.unknown)
+            if to_write:
+                journal.mend()
             yield self
         finally:
-            if journal:
-                journal.close()
+            journal.close()
 
     def ledger(self, prices: Prices) -> Ledger:
         """Return what all of them took, over restarts."""
@@ -58,8 +61,10 @@ class Readings:
             self.unknown -= 1
             self.calls.append(Call.model_validate(entry["call"]))
             self._allowance.count(self.calls[-1])
-        else:
+        elif entry["tag"] == "reading":
             self._kept[entry["key"]] = Assessment.model_validate(entry["assessment"])
+        else:
+            raise ValueError(entry["tag"])
 
     def get(self, key: str) -> Assessment | None:
         """Return the reading of this key, where there is one."""

@@ -43,6 +43,8 @@ from src.steering.rubric import Rubric, outcomes, wrong
 from src.summary import spent_lines
 
 RUBRIC_CHECK = "conf/checks/rubric.yaml"
+JOURNAL = ".journal.jsonl"
+"""Ends the name of the file beside the output where a model's readings are kept as they come."""
 
 
 def score(arguments: Sequence[str]) -> None:
@@ -55,6 +57,9 @@ def score(arguments: Sequence[str]) -> None:
     if bool(sources) == bool(settings.check):
         raise InputError("name a file of conversations or a run's folder, or check=rubric")
     out = _writable(settings.out, [*sources, settings.gold]) if settings.out else None
+    journal = out.with_name(f"{out.name}{JOURNAL}") if out and settings.asked_models else None
+    if journal and journal.resolve() in {located(source) for source in sources}:
+        raise InputError(f"out={settings.out}: {journal.name}, which is read, would be written to")
     recorded = [(s, c) for s in sources for c in _conversations(s, settings.gold)]
     refuse_two_truths(conversation for _, conversation in recorded)
     prices = load_yaml(settings.price_list, Prices)
@@ -62,9 +67,7 @@ def score(arguments: Sequence[str]) -> None:
     console = command.console()
     console.print(INTENDED_USE, style="dim")
     ended: list[QuotaExhausted | ServerError] = []
-    with Readings(_journal(out, settings), allowance).opened(
-        to_write=not settings.dry_run
-    ) as readings:
+    with Readings(journal, allowance).opened(to_write=not settings.dry_run) as readings:
         if settings.dry_run:
             _show_estimate(settings, recorded, readings, prices, console)
             return
@@ -83,11 +86,6 @@ def score(arguments: Sequence[str]) -> None:
             console.print(line)
     if ended:
         raise ended[0]
-
-
-def _journal(out: Path | None, settings: ScoreSettings) -> Path | None:
-    """Return where readings are kept as they come: nowhere if they cost nothing."""
-    return out.with_name(f"{out.name}.journal.jsonl") if out and settings.asked_models else None
 
 
 def _conversations(source: str, gold: str | None) -> Sequence[Conversation]:
@@ -110,14 +108,14 @@ async def _score_all(
         failure = None
         async with admitted:
             try:
-                if ended:
-                    raise ended[0]
                 for turns in _to_read(conversation, settings):
                     key = key_of(number, turns)
-                    known = readings.get(key)
-                    by_turn[len(turns)] = known or await readings.keep(
-                        key, await scorer.score(turns)
-                    )
+                    reading = readings.get(key)
+                    if reading is None and ended:
+                        raise ended[0]
+                    if reading is None:
+                        reading = await readings.keep(key, await scorer.score(turns))
+                    by_turn[len(turns)] = reading
             except InterviewError as error:
                 failure = Failure(kind=error.kind, text=str(error), transport=error.transport)
             except (QuotaExhausted, ServerError) as error:  # what is paid for is still written
@@ -148,12 +146,16 @@ def _show_estimate(
     """Print what is still to be paid for; with several models that may rate, by the first."""
     first = next(iter(settings.asked_models.get("scorer", ())), None)
     key_of = key_for(settings, settings.models[first] if first else None)
-    owed = [
-        (number, turns)
-        for number, (_, conversation) in enumerate(recorded, 1)
-        for turns in _to_read(conversation, settings)
-        if not readings.get(key_of(number, turns))
+    rubric = load_yaml(RUBRIC_CHECK, Rubric).rows if settings.check else ()
+    asked = [
+        *((number, row.turns) for number, row in enumerate(rubric, 1)),
+        *(
+            (number, turns)
+            for number, (_, conversation) in enumerate(recorded, 1)
+            for turns in _to_read(conversation, settings)
+        ),
     ]
+    owed = [one for one in asked if readings.get(key_of(*one)) is None]
     for line in lines_of(settings, owed, readings.ledger(prices)):
         console.print(line)
 

@@ -1,6 +1,7 @@
 """The score command keeps what a model read: a limit, a kill or another wish costs it once."""
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Sequence
@@ -153,8 +154,37 @@ def test_a_dry_run_says_what_is_owed_and_does_nothing(file: Path, tmp_path: Path
         asked, was = len(server.log()), names(tmp_path)
         assert "6 readings of 3 conversations are owed" in score(server, *told).stdout
         assert (len(server.log()), names(tmp_path)) == (asked, was)
+        rubric = score(server, "check=rubric", "dry_run=true").stdout
+        assert re.search(r"(\d+) readings of \1 conversations are owed", rubric)
     nothing = tacit("src.score", str(file), "dry_run=true")
     assert "No model is asked" in nothing.stdout
+
+
+def test_what_was_read_before_is_there_even_when_a_limit_ends_it(
+    file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.json"
+    refuses = Fault(kind="refusal", subject=SAMPLES, sample=1)
+    with fake_process(Plan(faults=(refuses,))) as server:
+        assert score(server, str(file), f"out={out}").returncode == 0
+        assert [total is not None for total in totals(out)] == [False, True, True]
+        ended = score(server, str(file), f"out={out}", "max_tokens=1")
+        assert ended.returncode == 5, ended.stderr
+    assert [total is not None for total in totals(out)] == [False, True, True]
+
+
+def test_a_journal_never_takes_the_place_of_what_is_there(file: Path, tmp_path: Path) -> None:
+    out, taken = tmp_path / "out.json", tmp_path / "out.json.journal.jsonl"
+    text = json.dumps({"name": "Ada", "conversation": exchange("I am tired.")}) + "\n" + '{"na'
+    taken.write_text(text, encoding="utf-8")
+    told = (f"out={out}", "scorer=gpt", "privacy=remote")
+    found = tacit("src.score", str(taken), *told, environment=ENVIRONMENT)
+    assert (found.returncode, found.stderr.count("\n")) == (2, 1)
+    assert "which is read, would be written to" in found.stderr
+    found = tacit("src.score", str(file), *told, environment=ENVIRONMENT)
+    assert (found.returncode, found.stderr.count("\n")) == (2, 1)
+    assert "give another out=FILE" in found.stderr
+    assert taken.read_text(encoding="utf-8") == text
 
 
 def test_what_costs_nothing_leaves_no_journal(file: Path, tmp_path: Path) -> None:
